@@ -1,0 +1,3 @@
+"""normkit: normalization in deep networks."""
+
+from normkit._version import __version__ as __version__

@@ -1,0 +1,38 @@
+"""The vocabulary: what a norm computes, where it stands, and the names of those that exist."""
+
+from normkit.spec.norm import (
+    Composite,
+    GainSpec,
+    NormSpec,
+    PrecisionSpec,
+    StatsSpec,
+)
+from normkit.spec.placement import InitGain, PlacementSpec, ResidualScale
+from normkit.spec.registry import (
+    NORMS,
+    PLACEMENTS,
+    NormEntry,
+    PlacementEntry,
+    norm_entry,
+    placement_entry,
+)
+from normkit.spec.shape import as_shape, validate
+
+__all__ = [
+    "NORMS",
+    "PLACEMENTS",
+    "Composite",
+    "GainSpec",
+    "InitGain",
+    "NormEntry",
+    "NormSpec",
+    "PlacementEntry",
+    "PlacementSpec",
+    "PrecisionSpec",
+    "ResidualScale",
+    "StatsSpec",
+    "as_shape",
+    "norm_entry",
+    "placement_entry",
+    "validate",
+]
