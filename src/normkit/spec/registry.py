@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from normkit.errors import OptionError, choices, sentence
+from normkit.errors import OptionError, choices
 from normkit.spec.norm import Composite, GainSpec, NormSpec, StatsSpec
 from normkit.spec.placement import ALL_BRANCHES, InitGain, PlacementSpec, ResidualScale
 
@@ -223,7 +223,6 @@ def placement_entry(name: str) -> PlacementEntry:
 
 
 def _unknown(kind: str, name: str, table: Mapping[str, object]) -> str:
+    text = f"{kind} must be {choices(table)}; got {name!r}."
     close = difflib.get_close_matches(name, table, n=1)
-    fix = f"Did you mean {close[0]!r}" if close else ""
-    text = sentence(kind, f"must be {choices(table)}", f"got {name!r}", fix)
-    return text[:-1] + "?" if close else text
+    return f"{text} Did you mean {close[0]!r}?" if close else text

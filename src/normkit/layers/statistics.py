@@ -1,0 +1,100 @@
+"""Running statistics: buffers that never fall below float32, and the step that moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from normkit import functional, ops
+from normkit.errors import StateError, sentence
+
+RUNNING = ("running_mean", "running_var")
+
+
+class RunningStatistics(nn.Module):
+    """Mixin for layers with ``running_mean``, ``running_var`` and ``num_batches_tracked``.
+
+    ``.half()`` and ``.to(torch.bfloat16)`` leave the two statistics in float32: a variance above
+    65504 would become infinite in float16 (and the layer's output zero or NaN).
+    """
+
+    eps: float
+    momentum: float | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        before = {name: self._buffers[name] for name in RUNNING}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, old in before.items():
+            new = self._buffers[name]
+            if old is not None and new is not None and torch.finfo(new.dtype).bits < 32:
+                self._buffers[name] = widened(old.to(new.device))
+        return self
+
+    def normalised(
+        self, x: Tensor, channel_axis: int, valid: Tensor | None, weight: Any, bias: Any
+    ) -> Tensor:
+        """Run batch_norm, and in training write the new running statistics."""
+        batch = self.training or self.running_mean is None
+        if self.training and self.running_mean is not None:
+            self._refuse_functional()
+        out = functional.batch_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            weight,
+            bias,
+            batch,
+            self._factor(),
+            self.eps,
+            channel_axis=channel_axis,
+            valid=valid,
+        )
+        if self.training and out.positions is not None:
+            self._write(out)
+        return out.y
+
+    def _factor(self) -> float | Tensor:
+        """Weight of the new value: momentum, or 1 / batches seen for the cumulative mean."""
+        if self.momentum is not None:
+            return self.momentum
+        if self.num_batches_tracked is None:
+            return 0.0
+        return 1.0 / (self.num_batches_tracked + 1).to(ops.compute_dtype(self.num_batches_tracked))
+
+    @torch.no_grad()
+    def _write(self, out: functional.BatchNormOutput) -> None:
+        """Store the new statistics. A batch without a real position leaves everything."""
+        for name in RUNNING:
+            buffer, new = getattr(self, name), getattr(out, name)
+            if buffer is not None:
+                buffer.copy_(new)
+        if self.num_batches_tracked is not None and out.positions is not None:
+            self.num_batches_tracked.add_((out.positions > 0).to(torch.int64))
+
+    def _refuse_functional(self) -> None:
+        if ops.situation() is ops.Situation.FUNCTIONAL:
+            rule = (
+                "running statistics cannot be written inside torch.func or forward-mode transforms"
+            )
+            fix = "Call normkit.functional.batch_norm, which returns the new ones, or .eval() first"
+            who = type(self).__name__
+            raise StateError(sentence(who, rule, "the layer is in training mode", fix))
+
+
+def widened(statistic: Tensor) -> Tensor:
+    """At least float32."""
+    return statistic.to(torch.promote_types(statistic.dtype, torch.float32))
+
+
+def widen_buffers(module: nn.Module) -> None:
+    """Bring the running statistics of a new module to at least float32."""
+    for name in RUNNING:
+        buffer = module._buffers[name]
+        if buffer is not None:
+            module._buffers[name] = widened(buffer)
