@@ -67,7 +67,6 @@ class RunningStatistics(nn.Module):
             return 0.0
         return 1.0 / (self.num_batches_tracked + 1).to(ops.compute_dtype(self.num_batches_tracked))
 
-    @torch.no_grad()
     def _write(self, out: functional.BatchNormOutput) -> None:
         """Store the new statistics. A batch without a real position leaves everything."""
         for name in RUNNING:

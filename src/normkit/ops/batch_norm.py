@@ -9,7 +9,7 @@ from torch import Tensor
 
 from normkit import reference
 from normkit.ops.formula import Formula, Gradients
-from normkit.ops.precision import Rows, around_first, compute_dtype, in_range
+from normkit.ops.precision import Rows, compute_dtype, in_range
 from normkit.ops.registration import register
 from normkit.ops.rows import channel_rows, from_channel_rows, memory_format, position_rows
 
@@ -47,15 +47,8 @@ class BatchNormFormula(ChannelFormula):
     ) -> tuple[Tensor, ...]:
         """(y, mean, var with 1/n, n); mean and var in the compute dtype."""
         rows, valid = self._real(x, *extras)
-        mean, var, n = reference.batch_statistics(rows.x_MN, valid)
-        y = reference.batch_norm_given(
-            rows.x_MN,
-            mean,
-            var,
-            rows.like(weight),
-            rows.like(bias),
-            eps=rows.eps,
-            valid_R=valid,
+        y, mean, var, n = reference.batch_norm(
+            rows.x_MN, rows.like(weight), rows.like(bias), eps=rows.eps, valid_R=valid
         )
         return self._shaped(y, x), *rows.statistics(mean, var), n
 
@@ -83,7 +76,7 @@ class BatchNormFormula(ChannelFormula):
         """Rows that hold 0 where a position is not real, and the mask along them."""
         rows, mask = self._rows(x), position_rows(valid)
         rows = rows if mask is None else torch.where(mask, rows, 0)
-        return around_first(in_range(rows, self.eps)), mask
+        return in_range(rows, self.eps), mask
 
 
 @dataclass(frozen=True)

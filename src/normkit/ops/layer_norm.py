@@ -9,7 +9,7 @@ from torch import Tensor
 
 from normkit import reference
 from normkit.ops.formula import Formula, Gradients
-from normkit.ops.precision import Rows, around_first, in_range
+from normkit.ops.precision import Rows, in_range
 from normkit.ops.registration import register
 from normkit.ops.rows import token_rows
 from normkit.spec.norm import EpsPlace
@@ -64,7 +64,7 @@ class LayerNormFormula(Formula):
         return x.shape[x.dim() - self.axes :]
 
     def _rows(self, x: Tensor) -> Rows:
-        return around_first(in_range(token_rows(x, self.axes), self.eps, self.eps_place))
+        return in_range(token_rows(x, self.axes), self.eps, self.eps_place)
 
 
 layer_norm = register("layer_norm", LayerNormFormula)

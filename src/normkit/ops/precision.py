@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,6 +11,10 @@ from normkit.spec.norm import EpsPlace
 
 # Float64 is missing on Apple's GPUs; float32 with the scaling below is right there too.
 _WITHOUT_FLOAT64 = ("mps",)
+
+# Rows above the first number are multiplied by the second: sums of squares stay finite, and the
+# squares of a row that was scaled stay far from underflow.
+_SCALING = {torch.float64: (2.0**480, 2.0**-600), torch.float32: (2.0**50, 2.0**-80)}
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -26,19 +30,17 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 class Rows:
     """Rows in the compute dtype that are safe to square, and what was done to make them so.
 
-    A norm keeps its value when x is scaled by s and eps with it (s^2 inside the root, s outside),
-    and when all of a row is shifted, if it centres.
+    A norm keeps its value when x is scaled by s and eps with it (s^2 inside the root, s outside).
 
     Attributes:
         x_MN: the rows.
         eps: a number, or one per row as (M, 1).
-        scale_M1, start_M1: x_MN is ``(x - start) * scale``; None where nothing was done.
+        scale_M1: x_MN is x times this; None where nothing was done.
     """
 
     x_MN: Tensor
     eps: float | Tensor
     scale_M1: Tensor | None = None
-    start_M1: Tensor | None = None
 
     def like(self, parameter: Tensor | None) -> Tensor | None:
         """A weight or bias as one axis in the compute dtype; None stays None."""
@@ -50,10 +52,10 @@ class Rows:
 
     def statistics(self, mean_M: Tensor, var_M: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the rows as they came."""
-        if self.scale_M1 is None or self.start_M1 is None:
+        if self.scale_M1 is None:
             return mean_M, var_M
-        scale, start = self.scale_M1.squeeze(-1), self.start_M1.squeeze(-1)
-        return mean_M / scale + start, var_M / scale.square()
+        scale = self.scale_M1.squeeze(-1)
+        return mean_M / scale, var_M / scale / scale  # scale^2 would underflow
 
 
 def in_range(x_MN: Tensor, eps: float, eps_place: EpsPlace = "inside") -> Rows:
@@ -66,20 +68,11 @@ def in_range(x_MN: Tensor, eps: float, eps_place: EpsPlace = "inside") -> Rows:
     headroom = torch.finfo(x_MN.dtype).bits < torch.finfo(wide_MN.dtype).bits
     if headroom or not wide_MN.shape[-1]:
         return Rows(wide_MN, eps)
-    _, exponent = torch.frexp(wide_MN.detach().abs().amax(-1, keepdim=True))
-    largest = 250 if wide_MN.dtype == torch.float64 else 50
-    scale = torch.ldexp(wide_MN.new_ones(()), -torch.where(exponent > largest, exponent, 0))
+    limit, factor = _SCALING[wide_MN.dtype]
+    too_large = wide_MN.detach().abs().amax(-1, keepdim=True) > limit
+    one = wide_MN.new_ones(())  # a Python 1.0 would make the result float32, and the factor 0
+    scale = torch.where(too_large, one * factor, one)
     scaled_eps = eps * (scale.square() if eps_place == "inside" else scale)
-    return Rows(wide_MN * scale, scaled_eps, scale, torch.zeros_like(scale))
-
-
-def around_first(rows: Rows) -> Rows:
-    """Let rows that will be centred start at their first element.
-
-    Subtracting numbers that lie close together is exact, so that means far above the spread cost
-    no digits. Only rows that :func:`in_range` touched need it.
-    """
-    if rows.scale_M1 is None:
-        return rows
-    first = rows.x_MN.detach()[..., :1]
-    return replace(rows, x_MN=rows.x_MN - first, start_M1=first / rows.scale_M1)
+    if eps > 0:  # where it vanishes beside such a row, constant rows still must not divide 0 by 0
+        scaled_eps = scaled_eps.clamp(min=torch.finfo(wide_MN.dtype).tiny)
+    return Rows(wide_MN * scale, scaled_eps, scale)

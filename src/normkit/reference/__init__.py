@@ -5,7 +5,6 @@ from normkit.reference.batch_norm import (
     batch_norm_backward,
     batch_norm_given,
     batch_norm_given_backward,
-    batch_statistics,
 )
 from normkit.reference.layer_norm import layer_norm, layer_norm_backward
 from normkit.reference.rms_norm import rms_norm, rms_norm_backward
@@ -15,7 +14,6 @@ __all__ = [
     "batch_norm_backward",
     "batch_norm_given",
     "batch_norm_given_backward",
-    "batch_statistics",
     "layer_norm",
     "layer_norm_backward",
     "rms_norm",

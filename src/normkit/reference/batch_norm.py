@@ -9,7 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from normkit.reference.standardize import row_sum, standardize_backward
+from normkit.reference.standardize import (
+    centred,
+    mean_square,
+    row_sum,
+    standardize_backward,
+)
 
 
 def batch_norm(
@@ -17,15 +22,19 @@ def batch_norm(
     weight_C: Tensor | None = None,
     bias_C: Tensor | None = None,
     *,
-    eps: float = 1e-5,
+    eps: float | Tensor = 1e-5,
     valid_R: Tensor | None = None,
-) -> Tensor:
-    """``y = (x - mean) / sqrt(var + eps) * weight + bias``, statistics of the batch, var with 1/R.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``y = (x - mean) / sqrt(var + eps) * weight + bias``, statistics of the batch, var with 1/n.
 
-    Positions that are not valid are left out of the statistics and give 0.
+    Returns (y_CR, mean_C, var_C, n). The n valid positions alone are in the statistics; others
+    give 0. Without any, mean and variance are 0.
     """
-    mean, var, _ = batch_statistics(x_CR, valid_R)
-    return batch_norm_given(x_CR, mean, var, weight_C, bias_C, eps=eps, valid_R=valid_R)
+    around, mean = centred(_real(x_CR, valid_R), valid_R)
+    var = mean_square(around, valid_R)
+    y = _real(_affine(around / (var + eps).sqrt(), weight_C, bias_C), valid_R)
+    n = torch.tensor(x_CR.shape[-1], device=x_CR.device) if valid_R is None else valid_R.sum()
+    return y, mean.squeeze(-1), var.squeeze(-1), n
 
 
 def batch_norm_backward(
@@ -57,9 +66,8 @@ def batch_norm_given(
     valid_R: Tensor | None = None,
 ) -> Tensor:
     """``y = (x - mean) / sqrt(var + eps) * weight + bias`` with statistics that are given."""
-    y = _standardized(x_CR, mean_C, var_C, eps, valid_R)
-    y = y if weight_C is None else y * weight_C[:, None]
-    return _real(y if bias_C is None else y + bias_C[:, None], valid_R)
+    x_hat = _standardized(x_CR, mean_C, var_C, eps, valid_R)
+    return _real(_affine(x_hat, weight_C, bias_C), valid_R)
 
 
 def batch_norm_given_backward(
@@ -80,19 +88,15 @@ def batch_norm_given_backward(
     return dx, row_sum(dy_CR * x_hat).squeeze(-1), row_sum(dy_CR).squeeze(-1)
 
 
-def batch_statistics(x_CR: Tensor, valid_R: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(mean_C, var_C with 1/n, n) over the valid positions; zeros where there are none."""
-    x_CR = _real(x_CR, valid_R)
-    n = torch.tensor(x_CR.shape[-1], device=x_CR.device) if valid_R is None else valid_R.sum()
-    mean = row_sum(x_CR) / n.clamp(min=1)
-    var = row_sum(_real(x_CR - mean, valid_R).square()) / n.clamp(min=1)
-    return mean.squeeze(-1), var.squeeze(-1), n
-
-
 def _standardized(
     x_CR: Tensor, mean_C: Tensor, var_C: Tensor, eps: float | Tensor, valid_R: Tensor | None
 ) -> Tensor:
     return (_real(x_CR, valid_R) - mean_C[:, None]) / (var_C[:, None] + eps).sqrt()
+
+
+def _affine(x_hat: Tensor, weight_C: Tensor | None, bias_C: Tensor | None) -> Tensor:
+    y = x_hat if weight_C is None else x_hat * weight_C[:, None]
+    return y if bias_C is None else y + bias_C[:, None]
 
 
 def _real(x_CR: Tensor, valid_R: Tensor | None) -> Tensor:

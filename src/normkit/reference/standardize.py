@@ -102,7 +102,7 @@ def standardize_backward(
     count = _count(x_MN, measured_N)
     pull = x_hat * (row_sum(g_MN * x_hat) / count)
     if eps_place != "inside":
-        s = root(_mean_square(x_MN, measured_N))
+        s = root(mean_square(x_MN, measured_N))
         at_zero = s == 0
         k = torch.where(at_zero, 0, divisor_M1 / torch.where(at_zero, 1, s))
         pull = pull * (k if eps_place == "outside" else (s >= eps).to(k.dtype))
@@ -122,11 +122,26 @@ def _around_mean(
 ) -> tuple[Tensor, Tensor]:
     """(x - mean or x, divisor)."""
     if center:
-        x_MN = x_MN - row_sum(_only(x_MN, measured_N)) / _count(x_MN, measured_N)
-    return x_MN, divisor(_mean_square(x_MN, measured_N), eps, eps_place)
+        x_MN, _ = centred(x_MN, measured_N)
+    return x_MN, divisor(mean_square(x_MN, measured_N), eps, eps_place)
 
 
-def _mean_square(x_MN: Tensor, measured_N: Tensor | None) -> Tensor:
+def centred(x_MN: Tensor, measured_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """(x - mean, mean_M1).
+
+    The mean is rounded, which far from 0 costs more digits than the spread has. What that leaves
+    is small and close to exact, so taking the mean again and subtracting it repairs this, and
+    constant rows come out as exactly 0.
+    """
+    count = _count(x_MN, measured_N)
+    mean = row_sum(_only(x_MN, measured_N)) / count
+    around = x_MN - mean
+    rest = row_sum(_only(around, measured_N)) / count
+    return around - rest, mean + rest
+
+
+def mean_square(x_MN: Tensor, measured_N: Tensor | None = None) -> Tensor:
+    """Mean of x^2 over the measured elements, as (M, 1)."""
     return row_sum(_only(x_MN, measured_N).square()) / _count(x_MN, measured_N)
 
 
@@ -136,4 +151,4 @@ def _only(x_MN: Tensor, measured_N: Tensor | None) -> Tensor:
 
 def _count(x_MN: Tensor, measured_N: Tensor | None) -> int | Tensor:
     """How many elements a row's statistics see, at least 1 so that none is 0 / 0."""
-    return x_MN.shape[-1] if measured_N is None else measured_N.sum().clamp(min=1)
+    return max(x_MN.shape[-1], 1) if measured_N is None else measured_N.sum().clamp(min=1)

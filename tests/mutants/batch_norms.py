@@ -1,0 +1,249 @@
+"""Bugs in BatchNorm with and without a mask: statistics, mask, momentum, channels."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.selections import batch_bounds, contract, norm
+
+_formula = partial(Mutant, file="reference/batch_norm.py")
+_op = partial(Mutant, file="ops/batch_norm.py")
+_functional = partial(Mutant, file="functional.py")
+
+_STANDARDIZED = (
+    "    return (_real(x_CR, valid_R) - mean_C[:, None]) / (var_C[:, None] + eps).sqrt()\n"
+)
+_DX_GIVEN = "    dx = g / (var_C[:, None] + eps).sqrt()\n"
+_BACKWARD = "standardize_backward(g, x_CR, center=True, eps=eps, measured_N=valid_R)\n"
+_VARIANCE = "    var = row_sum(_real(x_CR - mean, valid_R).square()) / n.clamp(min=1)\n"
+
+MUTANTS: tuple[Mutant, ...] = (
+    _formula(
+        id="batch-norm-eps-ignored",
+        family="eps ignored",
+        tests=batch_bounds("whole", "float32", "tiny"),
+        old=_STANDARDIZED,
+        new="    return (_real(x_CR, valid_R) - mean_C[:, None]) / var_C[:, None].sqrt()\n",
+    ),
+    _formula(
+        id="batch-norm-eps-outside",
+        family="eps outside instead of inside",
+        tests=batch_bounds("whole", "float32", "tiny"),
+        old=_STANDARDIZED,
+        new="    return (_real(x_CR, valid_R) - mean_C[:, None]) / (var_C[:, None].sqrt() + eps)\n",
+    ),
+    _formula(
+        id="batch-norm-eps-ignored-in-eval-backward",
+        family="eps ignored",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm_eval"),
+        old=_DX_GIVEN,
+        new="    dx = g / var_C[:, None].sqrt()\n",
+    ),
+    _formula(
+        id="batch-norm-n-minus-1",
+        family="n-1",
+        tests=batch_bounds("whole", "float32", "unit"),
+        old=_VARIANCE,
+        new="    var = row_sum(_real(x_CR - mean, valid_R).square()) / (n - 1).clamp(min=1)\n",
+    ),
+    _formula(
+        id="batch-norm-one-pass-variance",
+        family="one-pass variance",
+        tests=batch_bounds("whole", "float32", "offset"),
+        old=_VARIANCE,
+        new=(
+            "    var = row_sum(x_CR.square()) / n.clamp(min=1) - mean.square()\n"
+            "    var = var.clamp(min=0)\n"
+        ),
+    ),
+    _formula(
+        id="batch-norm-last-position-dropped",
+        family="last column dropped",
+        tests=batch_bounds("whole", "float32", "unit"),
+        old="    mean = row_sum(x_CR) / n.clamp(min=1)\n",
+        new="    mean = row_sum(x_CR[:, :-1]) / n.clamp(min=1)\n",
+    ),
+    _formula(
+        id="batch-norm-statistics-in-half",
+        family="rstd in half",
+        tests=batch_bounds("whole", "float32", "unit"),
+        old="    return mean.squeeze(-1), var.squeeze(-1), n\n",
+        new=(
+            "    var = var.to(torch.bfloat16).to(mean.dtype)\n"
+            "    return mean.squeeze(-1), var.squeeze(-1), n\n"
+        ),
+    ),
+    _formula(
+        id="batch-norm-last-position-out-of-dgamma",
+        family="last row missing in dgamma",
+        tests=batch_bounds("whole", "float32", "unit"),
+        old=f"    dx, x_hat = {_BACKWARD}    return dx, row_sum(dy_CR * x_hat).squeeze(-1)",
+        new=(
+            f"    dx, x_hat = {_BACKWARD}"
+            "    return dx, row_sum((dy_CR * x_hat)[:, :-1]).squeeze(-1)"
+        ),
+    ),
+    _formula(
+        id="batch-norm-dgamma-in-half",
+        family="dgamma in half",
+        tests=batch_bounds("whole", "float32", "unit"),
+        old=f"    dx, x_hat = {_BACKWARD}    return dx, row_sum(dy_CR * x_hat).squeeze(-1)",
+        new=(
+            f"    dx, x_hat = {_BACKWARD}"
+            "    return dx, row_sum((dy_CR * x_hat).half()).squeeze(-1).to(dx.dtype)"
+        ),
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-count",
+        family="mask ignored in statistics",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old="device=x_CR.device) if valid_R is None else valid_R.sum()\n",
+        new="device=x_CR.device)\n",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-variance",
+        family="mask ignored in statistics",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old=_VARIANCE,
+        new="    var = row_sum((x_CR - mean).square()) / n.clamp(min=1)\n",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-mean",
+        family="mask ignored in statistics",
+        tests=batch_bounds("masked", "float64", "unit"),
+        old="    x_CR = _real(x_CR, valid_R)\n    n = torch",
+        new="    n = torch",
+    ),
+    _op(
+        id="batch-norm-mask-ignored-in-range",
+        family="mask ignored in statistics",
+        tests=norm("masked_batch_norm"),
+        old="        rows = rows if mask is None else torch.where(mask, rows, 0)\n",
+        new="",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-output",
+        family="mask ignored in statistics",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old="    return _real(y if bias_C is None else y + bias_C[:, None], valid_R)\n",
+        new="    return y if bias_C is None else y + bias_C[:, None]\n",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-backward-means",
+        family="mask ignored in backward",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old=_BACKWARD,
+        new="standardize_backward(g, x_CR, center=True, eps=eps)\n",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-dy",
+        family="mask ignored in backward",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old="    dy_CR, x_CR = _real(dy_CR, valid_R), _real(x_CR, valid_R)\n",
+        new="    x_CR = _real(x_CR, valid_R)\n",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-eval-backward",
+        family="mask ignored in backward",
+        tests=contract("derivatives", "first_and_second_derivatives", "masked_batch_norm_eval"),
+        old="    dy_CR = _real(dy_CR, valid_R)\n    x_hat",
+        new="    x_hat",
+    ),
+    Mutant(
+        id="padded-positions-are-pulled",
+        family="mask ignored in backward",
+        tests=batch_bounds("masked", "float32", "unit"),
+        file="reference/standardize.py",
+        old="        pull = torch.where(measured_N, pull, 0)\n",
+        new="        pass\n",
+    ),
+    _op(
+        id="batch-norm-dy-read-as-contiguous",
+        family="wrong stride of dy",
+        tests=contract("forms", "strides_change_no_bit", "batch_norm_image"),
+        old=(
+            "        dx, dweight, dbias = reference.batch_norm_backward(\n"
+            "            self._rows(dy).to"
+        ),
+        new=(
+            "        dy = dy.as_strided(x.shape, torch.empty(x.shape).stride())\n"
+            "        dx, dweight, dbias = reference.batch_norm_backward(\n"
+            "            self._rows(dy).to"
+        ),
+    ),
+    _op(
+        id="batch-norm-output-in-float32",
+        family="output dtype wrong",
+        tests=contract("forms", "any_pair_of_dtypes_returns_the_input_dtype"),
+        old="from_channel_rows(y_CR.to(x.dtype), x, self.channel_axis)",
+        new="from_channel_rows(y_CR.float(), x, self.channel_axis)",
+    ),
+    Mutant(
+        id="batch-norm-start-forgotten",
+        family="range",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
+        file="ops/precision.py",
+        old="        return mean_M / scale + start, var_M / scale.square()\n",
+        new="        return mean_M / scale, var_M / scale.square()\n",
+    ),
+    Mutant(
+        id="batch-norm-variance-not-scaled-back",
+        family="range",
+        tests=norm("batch_norm"),
+        file="ops/precision.py",
+        old="        return mean_M / scale + start, var_M / scale.square()\n",
+        new="        return mean_M / scale + start, var_M\n",
+    ),
+    Mutant(
+        id="channels-last-axis",
+        family="channel axis wrong",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm_image"),
+        file="ops/rows.py",
+        old="    first = x.movedim(channel_axis, 0)\n",
+        new="    first = x.movedim(-1, 0)\n",
+    ),
+    Mutant(
+        id="channels-come-back-elsewhere",
+        family="channel axis wrong",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm_image"),
+        file="ops/rows.py",
+        old="movedim(0, channel_axis)",
+        new="movedim(0, -1).reshape(x.shape)",
+    ),
+    _functional(
+        id="batch-norm-eps-of-another-framework",
+        family="eps of the wrong value",
+        tests=batch_bounds("whole", "float32", "tiny"),
+        old="    formula = ops.BatchNormFormula(axis, float(eps))\n",
+        new="    formula = ops.BatchNormFormula(axis, 1e-3)\n",
+    ),
+    _functional(
+        id="running-variance-biased",
+        family="running variance biased",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
+        old="        unbiased = var * (wide_n / (wide_n - 1).clamp(min=1))\n",
+        new="        unbiased = var\n",
+    ),
+    _functional(
+        id="momentum-swapped",
+        family="momentum swapped",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
+        old="    moved = (1 - momentum) * wide + momentum * new.detach()\n",
+        new="    moved = momentum * wide + (1 - momentum) * new.detach()\n",
+    ),
+    _functional(
+        id="padding-alone-moves-the-statistics",
+        family="mask ignored in statistics",
+        tests=norm("masked_batch_norm"),
+        old="    return torch.where(defined, moved, wide).to(old.dtype)\n",
+        new="    return moved.to(old.dtype)\n",
+    ),
+    _functional(
+        id="one-position-moves-the-variance",
+        family="running variance biased",
+        tests=norm("masked_batch_norm"),
+        old="_moved(running_var, unbiased, momentum, n > 1)",
+        new="_moved(running_var, unbiased, momentum, n > 0)",
+    ),
+)

@@ -1,0 +1,135 @@
+"""Bugs in the modules: options that do not arrive, buffers, counting, train and eval."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.selections import contract, norm
+
+_layer_norm = partial(Mutant, file="layers/layer_norm.py")
+_rms_norm = partial(Mutant, file="layers/rms_norm.py")
+_batch_norm = partial(Mutant, file="layers/batch_norm.py")
+_statistics = partial(Mutant, file="layers/statistics.py")
+
+MUTANTS: tuple[Mutant, ...] = (
+    _layer_norm(
+        id="layer-norm-module-default-eps",
+        family="eps of the wrong value",
+        tests=norm("layer_norm"),
+        old="            self.eps,\n            eps_place",
+        new="            1e-5,\n            eps_place",
+    ),
+    _layer_norm(
+        id="layer-norm-module-forgets-eps-place",
+        family="eps outside instead of inside",
+        tests=norm("layer_norm"),
+        old="            eps_place=self.eps_place,\n",
+        new="",
+    ),
+    _layer_norm(
+        id="layer-norm-module-forgets-one-plus-w",
+        family="1+w in half",
+        tests=norm("layer_norm"),
+        old="            zero_centred=self.zero_centred,\n",
+        new="",
+    ),
+    _rms_norm(
+        id="rms-norm-module-forgets-rounding",
+        family="rounding order swapped",
+        tests=norm("rms_norm"),
+        old="            rounding=self.rounding,\n",
+        new="",
+    ),
+    _rms_norm(
+        id="rms-norm-module-forgets-output-dtype",
+        family="output dtype wrong",
+        tests=norm("rms_norm"),
+        old="            output_dtype=self.output_dtype,\n",
+        new="",
+    ),
+    _rms_norm(
+        id="rms-norm-module-forgets-fraction",
+        family="fraction ignored",
+        tests=norm("rms_norm"),
+        old="            fraction=self.fraction,\n",
+        new="",
+    ),
+    _rms_norm(
+        id="rms-norm-module-forgets-eps-place",
+        family="eps outside instead of inside",
+        tests=norm("rms_norm"),
+        old="            eps_place=self.eps_place,\n",
+        new="",
+    ),
+    _rms_norm(
+        id="rms-norm-module-starts-at-two",
+        family="1+w in half",
+        tests=norm("rms_norm"),
+        old="            nn.init.zeros_(self.weight)\n",
+        new="            nn.init.ones_(self.weight)\n",
+    ),
+    _batch_norm(
+        id="masked-batch-norm-axis-fixed",
+        family="channel axis wrong",
+        tests=norm("masked_batch_norm"),
+        old="self.normalised(x, self.channel_axis, valid,",
+        new="self.normalised(x, -1, valid,",
+    ),
+    _batch_norm(
+        id="masked-batch-norm-mask-ignored",
+        family="mask ignored in statistics",
+        tests=norm("masked_batch_norm"),
+        old="self.normalised(x, self.channel_axis, valid,",
+        new="self.normalised(x, self.channel_axis, None,",
+    ),
+    _statistics(
+        id="buffers-fall-to-half",
+        family="buffers falling to half",
+        tests=contract("modules", "statistics_never_fall_below_float32"),
+        old="torch.finfo(new.dtype).bits < 32:\n",
+        new="torch.finfo(new.dtype).bits < 16:\n",
+    ),
+    _statistics(
+        id="buffers-pass-through-half",
+        family="buffers falling to half",
+        tests=contract("modules", "statistics_never_fall_below_float32"),
+        old="                self._buffers[name] = widened(old.to(new.device))\n",
+        new="                self._buffers[name] = widened(new)\n",
+    ),
+    _statistics(
+        id="buffers-start-in-half",
+        family="buffers falling to half",
+        tests=contract("modules", "statistics_never_fall_below_float32"),
+        old="            module._buffers[name] = widened(buffer)\n",
+        new="            module._buffers[name] = buffer\n",
+    ),
+    _statistics(
+        id="running-statistics-in-training",
+        family="train and eval swapped",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
+        old="        batch = self.training or self.running_mean is None\n",
+        new="        batch = self.running_mean is None\n",
+    ),
+    _statistics(
+        id="batch-statistics-in-eval",
+        family="train and eval swapped",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm_eval"),
+        old="        batch = self.training or self.running_mean is None\n",
+        new="        batch = True\n",
+    ),
+    _statistics(
+        id="cumulative-mean-one-batch-late",
+        family="momentum swapped",
+        tests=norm("batch_norm"),
+        old="        return 1.0 / (self.num_batches_tracked + 1).to(",
+        new="        return 1.0 / self.num_batches_tracked.clamp(min=1).to(",
+    ),
+    _statistics(
+        id="padding-alone-is-counted",
+        family="mask ignored in statistics",
+        tests=norm("masked_batch_norm"),
+        old="self.num_batches_tracked.add_((out.positions > 0).to(torch.int64))",
+        new="self.num_batches_tracked.add_(1)",
+    ),
+)

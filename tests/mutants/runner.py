@@ -1,0 +1,144 @@
+"""Plant a bug in a copy of the sources, run the tests that must catch it, judge what happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.mutants.mutant import Mutant
+
+Verdict = Literal["killed", "survived", "broken"]
+
+TIMEOUT_S = 300
+_WITNESS = "normkit_mutant_witness"
+# A test that dies of one of these met nonsense, not a wrong number.
+_NONSENSE = {"NameError", "ImportError", "AttributeError", "SyntaxError"}
+
+
+class HarnessError(Exception):
+    """The harness itself cannot be trusted, whatever the tests said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of one planted bug.
+
+    Attributes:
+        verdict: ``killed`` by a failing test; ``survived`` where all passed; ``broken`` where the
+            tests could not run, or died of nonsense such as a NameError.
+        seconds: how long the tests ran.
+        why: the test that killed it, or what broke.
+    """
+
+    id: str
+    verdict: Verdict
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project with ``src/normkit`` and tests."""
+
+    root: Path
+
+    @property
+    def package(self) -> Path:
+        """The sources as they are."""
+        return self.root / "src" / "normkit"
+
+    def run(self, mutant: Mutant) -> Outcome:
+        """Plant one bug in a copy and run its tests there.
+
+        Raises:
+            PatchError: the patch does not fit.
+            HarnessError: the tests imported another normkit than the copy.
+        """
+        with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
+            mutant.plant(_copied(self.package, Path(folder)))
+            return self._outcome(mutant.id, mutant.tests, Path(folder))
+
+    def baseline(self, mutants: Iterable[Mutant]) -> Outcome:
+        """Run all their tests on a copy without any bug: it must survive them."""
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
+            _copied(self.package, Path(folder))
+            return self._outcome("no bug", tests, Path(folder))
+
+    def run_all(self, mutants: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
+        """Run several at a time; outcomes come in the order of the list."""
+        with ThreadPoolExecutor(jobs) as pool:
+            yield from pool.map(self.run, mutants)
+
+    def _outcome(self, name: str, tests: Sequence[str], folder: Path) -> Outcome:
+        start = time.monotonic()
+        code, output = self._pytest(tests, folder)
+        seconds = time.monotonic() - start
+        report = _report(folder)
+        origin = report.get("origin")
+        if origin and not Path(origin).is_relative_to(folder.resolve()):
+            raise HarnessError(f"{name}: the tests imported normkit from {origin}, not the copy")
+        verdict, why = _judge(code, report, output)
+        return Outcome(id=name, verdict=verdict, seconds=seconds, why=why)
+
+    def _pytest(self, tests: Sequence[str], folder: Path) -> tuple[int | None, str]:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", _WITNESS, "--tb=line", *tests]
+        environment = os.environ | {
+            "PYTHONPATH": str(folder),
+            "NORMKIT_MUTANT_REPORT": str(folder / "report.json"),
+            "OMP_NUM_THREADS": "1",
+        }
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.root,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None, f"the tests ran over {TIMEOUT_S} s"
+        return done.returncode, done.stdout + done.stderr
+
+
+def _copied(package: Path, folder: Path) -> Path:
+    """Copy the package, and the witness beside it."""
+    here = folder / package.name
+    shutil.copytree(package, here, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(Path(__file__).with_name("witness.py"), folder / f"{_WITNESS}.py")
+    return here
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    path = folder / "report.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _judge(code: int | None, report: dict[str, Any], output: str) -> tuple[Verdict, str]:
+    failures = report.get("failures", [])
+    if code == 0 and report.get("passed"):
+        return "survived", f"{report['passed']} tests passed"
+    if code == 1 and failures:
+        first = failures[0]
+        if _NONSENSE & set(first["kinds"]) and "AssertionError" not in first["kinds"]:
+            return "broken", f"{first['kinds'][0]} in {first['test']}"
+        return "killed", first["test"]
+    return "broken", _last_line(output)
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "the tests said nothing"

@@ -1,0 +1,247 @@
+"""Bugs in LayerNorm and RMSNorm: gain, rounding, dtypes, fraction, strides of dy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.selections import bounds, contract, norm
+
+_gain = partial(Mutant, file="reference/gain.py")
+_layer_norm = partial(Mutant, file="reference/layer_norm.py")
+_layer_norm_op = partial(Mutant, file="ops/layer_norm.py")
+_rms_norm = partial(Mutant, file="reference/rms_norm.py")
+_rms_norm_op = partial(Mutant, file="ops/rms_norm.py")
+_functional = partial(Mutant, file="functional.py")
+
+_G = "    g = dy_MN if gain is None else dy_MN * gain\n"
+_DY = "            token_rows(dy, self.axes).to(rows.x_MN.dtype),\n"
+_DY_AS_CONTIGUOUS = (
+    "            token_rows(dy.as_strided(x.shape, torch.empty(x.shape).stride()), self.axes)"
+    ".to(rows.x_MN.dtype),\n"
+)
+
+MUTANTS: tuple[Mutant, ...] = (
+    _gain(
+        id="one-plus-w-in-half",
+        family="1+w in half",
+        tests=bounds("rms_zero_centred", "float32", "unit"),
+        old="    return 1 + weight if zero_centred and weight is not None else weight\n",
+        new=(
+            "    import torch\n\n"
+            "    if not zero_centred or weight is None:\n"
+            "        return weight\n"
+            "    return (1 + weight.to(torch.bfloat16)).to(weight.dtype)\n"
+        ),
+    ),
+    _gain(
+        id="bias-ignored",
+        family="bias ignored",
+        tests=bounds("layer_norm", "float32", "unit"),
+        old="    return y if bias is None else y + bias\n",
+        new="    return y\n",
+    ),
+    _layer_norm(
+        id="layer-norm-gain-lost-in-backward",
+        family="gain lost in backward",
+        tests=bounds("layer_norm", "float32", "unit"),
+        old=_G,
+        new="    g = dy_MN\n",
+    ),
+    _layer_norm(
+        id="layer-norm-one-plus-w-lost-in-backward",
+        family="gain lost in backward",
+        tests=bounds("ln_zero_centred", "float32", "unit"),
+        old="    gain = factor(weight_N, zero_centred=zero_centred)\n",
+        new="    gain = weight_N\n",
+    ),
+    _layer_norm(
+        id="layer-norm-dgamma-before-normalising",
+        family="dgamma of the wrong factor",
+        tests=bounds("layer_norm", "float32", "unit"),
+        old="column_sum(dy_MN * x_hat)",
+        new="column_sum(dy_MN * x_MN)",
+    ),
+    _layer_norm(
+        id="layer-norm-eps-place-lost-in-backward",
+        family="eps outside instead of inside",
+        tests=bounds("ln_outside", "float32", "tiny"),
+        old="dx, x_hat = standardize_backward(g, x_MN, center=True, eps=eps, eps_place=eps_place)",
+        new="dx, x_hat = standardize_backward(g, x_MN, center=True, eps=eps)",
+    ),
+    _layer_norm_op(
+        id="layer-norm-output-in-float32",
+        family="output dtype wrong",
+        tests=contract("forms", "any_pair_of_dtypes_returns_the_input_dtype"),
+        old="        return (y.to(x.dtype).reshape(x.shape),)\n",
+        new="        return (y.float().reshape(x.shape),)\n",
+    ),
+    _layer_norm_op(
+        id="layer-norm-dy-read-as-contiguous",
+        family="wrong stride of dy",
+        tests=contract("forms", "strides_change_no_bit", "layer_norm"),
+        old=_DY,
+        new=_DY_AS_CONTIGUOUS,
+    ),
+    _layer_norm_op(
+        id="layer-norm-dgamma-rounded-like-x",
+        family="dgamma in half",
+        tests=norm("layer_norm"),
+        old="        shape = self.parameter_shape(x)\n",
+        new="        shape, dweight = self.parameter_shape(x), dweight.to(x.dtype)\n",
+    ),
+    _layer_norm_op(
+        id="layer-norm-dbeta-summed-like-x",
+        family="dgamma in half",
+        tests=norm("layer_norm"),
+        old="        shape = self.parameter_shape(x)\n",
+        new=(
+            "        shape = self.parameter_shape(x)\n"
+            "        dbias = torch.zeros_like(dbias, dtype=x.dtype)\n"
+            "        for row in token_rows(dy, self.axes):\n"
+            "            dbias = dbias + row\n"
+        ),
+    ),
+    _rms_norm(
+        id="rms-norm-gain-lost-in-backward",
+        family="gain lost in backward",
+        tests=bounds("rms_norm", "float32", "unit"),
+        old=_G,
+        new="    g = dy_MN\n",
+    ),
+    _rms_norm(
+        id="rms-norm-one-plus-w-lost-in-backward",
+        family="gain lost in backward",
+        tests=bounds("rms_zero_centred", "float32", "unit"),
+        old="    gain = factor(weight_N, zero_centred=zero_centred)\n",
+        new="    gain = weight_N\n",
+    ),
+    _rms_norm(
+        id="rms-norm-centred",
+        family="centred by mistake",
+        tests=bounds("rms_norm", "float32", "unit"),
+        old="standardize(x_MN, center=False,",
+        new="standardize(x_MN, center=True,",
+    ),
+    _rms_norm(
+        id="rms-norm-centred-in-backward",
+        family="centred by mistake",
+        tests=bounds("rms_norm", "float32", "unit"),
+        old="        g, x_MN, center=False,",
+        new="        g, x_MN, center=True,",
+    ),
+    _rms_norm(
+        id="rms-norm-rounded-after-gain",
+        family="rounding order swapped",
+        tests=norm("rms_norm"),
+        old="    return gained(_rounded(x_hat, round_to), weight_N, bias_N, zero_centred)\n",
+        new="    return _rounded(gained(x_hat, weight_N, bias_N, zero_centred), round_to)\n",
+    ),
+    _rms_norm(
+        id="rms-norm-dgamma-of-the-unrounded",
+        family="rounding order swapped",
+        tests=norm("rms_norm"),
+        old="column_sum(dy_MN * _rounded(x_hat, round_to))",
+        new="column_sum(dy_MN * x_hat)",
+    ),
+    _rms_norm(
+        id="rms-norm-one-feature-too-many",
+        family="fraction ignored",
+        tests=bounds("rms_fraction", "float32", "unit"),
+        old="    return torch.arange(x_MN.shape[-1], device=x_MN.device) < measured\n",
+        new="    return torch.arange(x_MN.shape[-1], device=x_MN.device) <= measured\n",
+    ),
+    _rms_norm(
+        id="rms-norm-fraction-lost-in-backward",
+        family="fraction ignored",
+        tests=bounds("rms_fraction", "float32", "unit"),
+        old="eps_place=eps_place, measured_N=first\n    )\n",
+        new="eps_place=eps_place\n    )\n",
+    ),
+    Mutant(
+        id="unmeasured-features-are-pulled",
+        family="fraction ignored",
+        tests=bounds("rms_fraction", "float32", "unit"),
+        file="reference/standardize.py",
+        old="        pull = torch.where(measured_N, pull, 0)\n",
+        new="        pass\n",
+    ),
+    Mutant(
+        id="fraction-counts-upwards",
+        family="fraction ignored",
+        tests=bounds("rms_fraction", "float32", "unit"),
+        file="ops/check.py",
+        old="    count = int(fraction * width)\n",
+        new="    count = math.ceil(fraction * width)\n",
+    ),
+    _rms_norm_op(
+        id="rms-norm-rounding-swapped",
+        family="rounding order swapped",
+        tests=norm("rms_norm"),
+        old='self.rounding == "before_gain"',
+        new='self.rounding != "before_gain"',
+    ),
+    _rms_norm_op(
+        id="rms-norm-output-in-float32",
+        family="output dtype wrong",
+        tests=contract("forms", "any_pair_of_dtypes_returns_the_input_dtype"),
+        old="        return (y.to(self._output_dtype(x, weight)).reshape(x.shape),)\n",
+        new="        return (y.float().reshape(x.shape),)\n",
+    ),
+    _rms_norm_op(
+        id="rms-norm-weight-dtype-ignored",
+        family="output dtype wrong",
+        tests=norm("rms_norm"),
+        old="            return weight.dtype\n",
+        new="            return x.dtype\n",
+    ),
+    _rms_norm_op(
+        id="rms-norm-dtypes-not-promoted",
+        family="output dtype wrong",
+        tests=norm("rms_norm"),
+        old="        return torch.promote_types(x.dtype, weight.dtype)\n",
+        new="        return weight.dtype\n",
+    ),
+    _rms_norm_op(
+        id="rms-norm-dy-read-as-contiguous",
+        family="wrong stride of dy",
+        tests=contract("forms", "strides_change_no_bit", "rms_norm"),
+        old=_DY,
+        new=_DY_AS_CONTIGUOUS,
+    ),
+    _functional(
+        id="layer-norm-eps-ten-times",
+        family="eps of the wrong value",
+        tests=bounds("layer_norm", "float32", "tiny"),
+        old="ops.LayerNormFormula(len(shape), float(eps), eps_place, zero_centred)",
+        new="ops.LayerNormFormula(len(shape), 10 * float(eps), eps_place, zero_centred)",
+    ),
+    _functional(
+        id="rms-norm-eps-ten-times",
+        family="eps of the wrong value",
+        tests=bounds("rms_norm", "float32", "tiny"),
+        old="default_eps(x.dtype) if eps is None else float(eps),",
+        new="default_eps(x.dtype) if eps is None else 10 * float(eps),",
+    ),
+    _functional(
+        id="rms-norm-default-eps-of-the-input",
+        family="eps of the wrong value",
+        tests=norm("rms_norm"),
+        old="torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps",
+        new="torch.finfo(dtype).eps",
+    ),
+    _functional(
+        id="rms-norm-default-eps-always-float32",
+        family="eps of the wrong value",
+        tests=norm("rms_norm"),
+        old="torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps",
+        new="torch.finfo(torch.float32).eps",
+    ),
+    _functional(
+        id="rms-norm-fraction-ignored",
+        family="fraction ignored",
+        tests=bounds("rms_fraction", "float32", "unit"),
+        old="        measured_features(who, shape, fraction),\n",
+        new="        None,\n",
+    ),
+)

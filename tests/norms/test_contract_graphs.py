@@ -1,0 +1,158 @@
+"""The shared contract: torch.compile, torch.export, and the custom ops themselves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.export import Dim
+
+from tests.norms.cases import CASES, STATELESS_CASES, Case
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+stateless_case = pytest.mark.parametrize("case", STATELESS_CASES, ids=lambda c: c.name)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    """No graph of another test."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def ops_in(graph: torch.fx.GraphModule) -> set[str]:
+    """Names of our ops among the nodes of a graph."""
+    names = {str(node.target) for node in graph.graph.nodes if node.op == "call_function"}
+    return {name.split(".")[1] for name in names if name.startswith("normkit.")}
+
+
+@every_case
+def test_compiles_whole_and_gives_the_same(case: Case) -> None:
+    graphs: list[torch.fx.GraphModule] = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        graphs.append(graph)
+        return graph
+
+    eager, compiled = case.layer(), case.layer()
+    compiled.load_state_dict(eager.state_dict())
+    x = case.input()
+    f = torch.compile(case.function(compiled), fullgraph=True, backend=keep)
+    torch.testing.assert_close(f(x), case.function(eager)(x), rtol=1e-12, atol=1e-12)
+    assert len(graphs) == 1
+    assert ops_in(graphs[0]) == ({case.op} if case.op else set())
+    for (name, a), b in zip(
+        compiled.state_dict().items(), eager.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(a, b, msg=name)
+
+
+@every_case
+def test_compiled_gradients(case: Case) -> None:
+    eager, compiled = case.layer(), case.layer()
+    compiled.load_state_dict(eager.state_dict())
+    dy, results = case.input(), []
+    x = case.input()
+    for layer, f in (
+        (eager, case.function(eager)),
+        (compiled, torch.compile(case.function(compiled), fullgraph=True, backend="aot_eager")),
+    ):
+        leaf = x.clone().requires_grad_()
+        f(leaf).backward(dy)
+        results.append([leaf.grad, *(p.grad for p in layer.parameters())])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+@stateless_case
+def test_functional_transforms_inside_a_compiled_region(case: Case) -> None:
+    f = case.function(case.layer())
+    x = case.input()
+
+    def gradient(t: torch.Tensor) -> torch.Tensor:
+        return torch.func.grad(lambda u: f(u).pow(3).sum())(t)
+
+    compiled = torch.compile(gradient, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), gradient(x))
+
+
+@stateless_case
+def test_a_new_batch_size_needs_no_new_graph_twice(case: Case) -> None:
+    if case.masked:
+        return  # the fixed mask of the contract ties the batch size
+    count = 0
+
+    def counting(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        nonlocal count
+        count += 1
+        return graph
+
+    layer = case.layer()
+    f = torch.compile(layer, fullgraph=True, backend=counting, dynamic=True)
+    for batch in (11, 12, 13):  # no size that another axis has
+        x = torch.randn(batch, *case.shape[1:], dtype=torch.float64)
+        torch.testing.assert_close(f(x), layer(x), rtol=1e-12, atol=1e-12)
+    assert count == 1
+
+
+@every_case
+def test_exports_as_one_op_that_survives_saving(case: Case) -> None:
+    # pytorch#32282, #86580: decomposed exports round eps to 0 in half precision; ours is one op
+    # with eps as a float.
+    layer = case.layer()
+    x = case.input()
+    args: tuple[torch.Tensor, ...] = (x,)
+    if case.masked:
+        args = (x, torch.arange(case.shape[1]) < torch.tensor([[case.shape[1]], [1], [2]]))
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    program = torch.export.export(layer, args)
+    assert ops_in(program.graph_module) == ({case.op} if case.op else set())
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    again = torch.export.load(file).module()
+    layer.load_state_dict(before)
+    torch.testing.assert_close(again(*args), layer(*args), rtol=1e-12, atol=1e-12)
+
+
+@stateless_case
+def test_exports_with_a_dynamic_batch(case: Case) -> None:
+    if case.masked:
+        return  # as above
+    layer = case.layer()
+    program = torch.export.export(
+        layer, (case.input(),), dynamic_shapes=({0: Dim("batch", min=2, max=64)},)
+    )
+    x = torch.randn(7, *case.shape[1:], dtype=torch.float64)
+    torch.testing.assert_close(program.module()(x), layer(x), rtol=1e-12, atol=1e-12)
+
+
+def op_inputs(dtype: torch.dtype) -> list[tuple[str, tuple[object, ...]]]:
+    """Arguments of each custom op, with and without its optional tensors, in both layouts."""
+
+    def leaf(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=dtype).requires_grad_()
+
+    image = torch.randn(2, 3, 4, 5, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    valid = torch.rand(2, 4, 5) > 0.3
+    mean, var = torch.randn(3), torch.rand(3) + 0.5
+    return [
+        ("layer_norm", (leaf(2, 5), leaf(5), leaf(5), 1, 1e-5, "inside", False)),
+        ("layer_norm", (leaf(2, 5, 2), None, None, 2, 0.1, "outside", True)),
+        ("rms_norm", (leaf(2, 5), leaf(5), None, 1, 1e-5, "inside", False, "once", "input", 2)),
+        ("rms_norm", (leaf(0, 5), None, None, 1, 0.1, "clamp", False, "once", "input", None)),
+        ("batch_norm", (leaf(4, 3), leaf(3), leaf(3), None, 1, 1e-5)),
+        ("batch_norm", (image.requires_grad_(), leaf(3), None, valid, 1, 1e-5)),
+        ("batch_norm_given", (leaf(4, 3), leaf(3), leaf(3), None, mean, var, 1, 1e-5)),
+        ("batch_norm_given", (image, None, None, valid, mean, var, 1, 1e-5)),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("number", range(8))
+def test_opcheck(number: int, dtype: torch.dtype) -> None:
+    name, args = op_inputs(dtype)[number]
+    torch.library.opcheck(getattr(torch.ops.normkit, name).default, args)
