@@ -23,7 +23,9 @@ configs = st.builds(
     lr=st.floats(1e-9, 1.0),
     dtype=st.sampled_from(["float32", "bfloat16", "float64"]),
     seed=st.integers(0, 9),
-    task=st.builds(TaskSpec, length=st.integers(1, 99), shape=st.sampled_from(["windows", "lines"])),
+    task=st.builds(
+        TaskSpec, length=st.integers(1, 99), shape=st.sampled_from(["windows", "lines"])
+    ),
     model=st.builds(ModelSpec, ffn_width=st.none() | st.integers(1, 99)),
     training=st.builds(
         TrainingSpec,

@@ -118,9 +118,7 @@ def test_weights() -> None:
         )
     ]
     terms = tuple(
-        Term(
-            measure="validation_loss", where={"norm": norm, "batch_size": extreme}, weight=weight
-        )
+        Term(measure="validation_loss", where={"norm": norm, "batch_size": extreme}, weight=weight)
         for norm, extreme, weight in (
             ("rms_norm", "smallest", 1.0),
             ("rms_norm", "largest", -1.0),

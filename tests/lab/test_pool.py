@@ -62,7 +62,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert outcomes == listener.ends
     assert listener.began == [config.id for config in configs]
     assert [outcome.status for outcome in outcomes] == ["failed", "failed", "diverged", "finished"]
-    assert outcomes[0].error.startswith("OptionError: TransformerConfig: ")
+    assert outcomes[0].error.startswith("OptionError: placement 'normformer'")
     assert outcomes[1].error == (
         "DataError: compare: the text must not change between the start of a comparison and its "
         f"end; '{tmp_path / 'words.txt'}' is another text now."

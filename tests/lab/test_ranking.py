@@ -60,7 +60,10 @@ def test_one_arm() -> None:
 
 def test_no_seed_in_common() -> None:
     """Two arms that never saw the same batches are not compared."""
-    found = [small.summary(2.0, norm="layer_norm", seed=0), small.summary(2.1, seed=1, norm="no_norm")]
+    found = [
+        small.summary(2.0, norm="layer_norm", seed=0),
+        small.summary(2.1, seed=1, norm="no_norm"),
+    ]
     (ranking,) = rank(found, "validation_loss")
     assert ranking.sentence.endswith("; next is no norm, Pre-norm, with no seed in common.")
 

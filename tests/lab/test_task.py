@@ -198,6 +198,4 @@ def test_an_unknown_shape_is_refused() -> None:
     """The vocabulary of shapes is closed."""
     with pytest.raises(OptionError) as caught:
         TaskSpec(shape="words")  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        "TaskSpec: shape must be 'windows' or 'lines'; shape is 'words'."
-    )
+    assert str(caught.value) == ("TaskSpec: shape must be 'windows' or 'lines'; shape is 'words'.")

@@ -6,11 +6,11 @@ import hashlib
 import math
 import random
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydoc_data.topics import topics
 
 from normkit.errors import DataError
 from normkit.lab.text import Text, code_points, load_text
