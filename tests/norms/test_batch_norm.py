@@ -95,11 +95,8 @@ def test_masked_equals_the_gathered_computation(
     want.backward(dy[valid])
     assert poisoned.grad is not None
     assert real.grad is not None
-    pairs = [
-        (y.movedim(channel_axis, -1), want),
-        (poisoned.grad.movedim(channel_axis, -1), real.grad),
-    ]
-    for whole, part in pairs:
+    for moved, part in ((y, want), (poisoned.grad, real.grad)):
+        whole = moved.movedim(channel_axis, -1)
         torch.testing.assert_close(whole[valid], part, rtol=1e-10, atol=1e-10)
         assert whole[~valid].abs().sum() == 0
     for a, b in zip(layer.parameters(), gathered.parameters(), strict=True):
