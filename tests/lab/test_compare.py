@@ -115,8 +115,8 @@ def test_progress_is_plain_lines_outside_a_terminal(found: Comparison, console: 
     lines = file.getvalue().splitlines()
     for run in found.runs:
         mine = [line for line in lines if run.config.id in line]
-        assert mine[0] == f"start   {run.config.id}"
-        assert mine[1].startswith(f"done    {run.config.id}, ")
+        assert mine[0] == f"start    {run.config.id}"
+        assert mine[1].startswith(f"done     {run.config.id}, ")
         assert len(mine) == 2
     assert lines[-1].endswith("(4/4)")
 

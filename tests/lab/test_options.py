@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,10 +10,7 @@ import pytest
 from normkit.errors import OptionError, StateError
 from normkit.lab.options import Options, make_options, merged
 
-NONE = dict.fromkeys(
-    ["recipe", "text", "norm", "placement", "depth", "batch_size", "lr", "dtype", "seeds", "steps"]
-    + ["accumulate"]
-)
+NONE = dict.fromkeys(field.name for field in dataclasses.fields(Options))
 
 
 def options(**given: Any) -> Options:

@@ -20,7 +20,7 @@ from normkit.lab.train import Trainer
 from tests.lab import small
 
 
-class CutOff(Exception):
+class CutOffError(Exception):
     """Stands for a kill."""
 
 
@@ -41,7 +41,7 @@ def cut_off_before(step: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], N
 
     def cut(self: Trainer) -> Any:
         if self.step == step:
-            raise CutOff
+            raise CutOffError
         return update(self)
 
     monkeypatch.setattr(Trainer, "update", cut)
@@ -119,7 +119,7 @@ def test_goes_on_bit_for_bit(
     config = small.config(**changes)
     whole = train(config, tmp_path / "whole")
     put_back = cut_off_before(step, monkeypatch)
-    with pytest.raises(CutOff):
+    with pytest.raises(CutOffError):
         train(config, tmp_path / "cut")
     assert not (tmp_path / "cut" / "result.json").exists()
     assert (tmp_path / "cut" / "checkpoint.pt").exists() == (step >= 2)
@@ -139,7 +139,7 @@ def test_only_what_is_missing_is_trained(tmp_path: Path, monkeypatch: pytest.Mon
     """The second call starts at the checkpoint, not at 0."""
     config = small.config()
     put_back = cut_off_before(5, monkeypatch)
-    with pytest.raises(CutOff):
+    with pytest.raises(CutOffError):
         train(config, tmp_path)
     put_back()
     cut_off_before(3, monkeypatch)  # would raise if it started before step 4
@@ -153,7 +153,7 @@ def test_records_after_the_checkpoint_are_cut_off(
     config = small.config()
     train(config, tmp_path / "whole")
     put_back = cut_off_before(5, monkeypatch)
-    with pytest.raises(CutOff):
+    with pytest.raises(CutOffError):
         train(config, tmp_path / "cut")
     put_back()
     path = tmp_path / "cut" / "records.jsonl"
@@ -171,7 +171,7 @@ def test_a_half_written_checkpoint_is_not_seen(
     """It is written aside: what stands there is the one before."""
     config = small.config()
     put_back = cut_off_before(5, monkeypatch)
-    with pytest.raises(CutOff):
+    with pytest.raises(CutOffError):
         train(config, tmp_path)
     put_back()
     (tmp_path / "checkpoint.pt.part").write_bytes(b"half")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import random
 from pathlib import Path
@@ -53,7 +54,7 @@ def entropy(symbols: list[object]) -> float:
 def test_entropies_are_their_definition(characters: str) -> None:
     """H(a), and H(next | a) = H(a next) - H(a)."""
     text = Text("t", None, characters)
-    pairs: list[object] = list(zip(characters, characters[1:], strict=False))
+    pairs: list[object] = list(itertools.pairwise(characters))
     assert text.unigram_entropy == pytest.approx(entropy(list(characters)), abs=1e-12)
     conditional = entropy(pairs) - entropy(list(characters[:-1]))
     assert text.bigram_entropy == pytest.approx(conditional, abs=1e-12)

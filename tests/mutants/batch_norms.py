@@ -16,22 +16,29 @@ _STANDARDIZED = (
 )
 _DX_GIVEN = "    dx = g / (var_C[:, None] + eps).sqrt()\n"
 _BACKWARD = "standardize_backward(g, x_CR, center=True, eps=eps, measured_N=valid_R)\n"
-_VARIANCE = "    var = row_sum(_real(x_CR - mean, valid_R).square()) / n.clamp(min=1)\n"
+_VARIANCE = "    var = mean_square(around, valid_R)\n"
 
 MUTANTS: tuple[Mutant, ...] = (
     _formula(
         id="batch-norm-eps-ignored",
         family="eps ignored",
         tests=batch_bounds("whole", "float32", "tiny"),
-        old=_STANDARDIZED,
-        new="    return (_real(x_CR, valid_R) - mean_C[:, None]) / var_C[:, None].sqrt()\n",
+        old="_affine(around / (var + eps).sqrt(), weight_C, bias_C)",
+        new="_affine(around / var.sqrt(), weight_C, bias_C)",
     ),
     _formula(
         id="batch-norm-eps-outside",
         family="eps outside instead of inside",
         tests=batch_bounds("whole", "float32", "tiny"),
+        old="_affine(around / (var + eps).sqrt(), weight_C, bias_C)",
+        new="_affine(around / (var.sqrt() + eps), weight_C, bias_C)",
+    ),
+    _formula(
+        id="batch-norm-eps-ignored-in-eval",
+        family="eps ignored",
+        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm_eval"),
         old=_STANDARDIZED,
-        new="    return (_real(x_CR, valid_R) - mean_C[:, None]) / (var_C[:, None].sqrt() + eps)\n",
+        new="    return (_real(x_CR, valid_R) - mean_C[:, None]) / var_C[:, None].sqrt()\n",
     ),
     _formula(
         id="batch-norm-eps-ignored-in-eval-backward",
@@ -45,7 +52,10 @@ MUTANTS: tuple[Mutant, ...] = (
         family="n-1",
         tests=batch_bounds("whole", "float32", "unit"),
         old=_VARIANCE,
-        new="    var = row_sum(_real(x_CR - mean, valid_R).square()) / (n - 1).clamp(min=1)\n",
+        new=(
+            "    n = max(x_CR.shape[-1], 2)\n"
+            "    var = mean_square(around, valid_R) * (n / (n - 1))\n"
+        ),
     ),
     _formula(
         id="batch-norm-one-pass-variance",
@@ -53,7 +63,7 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=batch_bounds("whole", "float32", "offset"),
         old=_VARIANCE,
         new=(
-            "    var = row_sum(x_CR.square()) / n.clamp(min=1) - mean.square()\n"
+            "    var = mean_square(_real(x_CR, valid_R), valid_R) - mean.square()\n"
             "    var = var.clamp(min=0)\n"
         ),
     ),
@@ -61,18 +71,15 @@ MUTANTS: tuple[Mutant, ...] = (
         id="batch-norm-last-position-dropped",
         family="last column dropped",
         tests=batch_bounds("whole", "float32", "unit"),
-        old="    mean = row_sum(x_CR) / n.clamp(min=1)\n",
-        new="    mean = row_sum(x_CR[:, :-1]) / n.clamp(min=1)\n",
+        old=_VARIANCE,
+        new="    var = mean_square(around[:, :-1], None if valid_R is None else valid_R[:-1])\n",
     ),
     _formula(
         id="batch-norm-statistics-in-half",
         family="rstd in half",
         tests=batch_bounds("whole", "float32", "unit"),
-        old="    return mean.squeeze(-1), var.squeeze(-1), n\n",
-        new=(
-            "    var = var.to(torch.bfloat16).to(mean.dtype)\n"
-            "    return mean.squeeze(-1), var.squeeze(-1), n\n"
-        ),
+        old=_VARIANCE,
+        new="    var = mean_square(around, valid_R).to(torch.bfloat16).to(x_CR.dtype)\n",
     ),
     _formula(
         id="batch-norm-last-position-out-of-dgamma",
@@ -97,28 +104,36 @@ MUTANTS: tuple[Mutant, ...] = (
     _formula(
         id="batch-norm-mask-ignored-in-count",
         family="mask ignored in statistics",
-        tests=batch_bounds("masked", "float32", "unit"),
+        tests=norm("batch_norm", "masked_equals_the_gathered_computation"),
         old="device=x_CR.device) if valid_R is None else valid_R.sum()\n",
         new="device=x_CR.device)\n",
+    ),
+    Mutant(
+        id="padded-positions-are-counted",
+        family="mask ignored in statistics",
+        file="reference/standardize.py",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old="measured_N is None else measured_N.sum().clamp(min=1)",
+        new="measured_N is None else x_MN.shape[-1]",
     ),
     _formula(
         id="batch-norm-mask-ignored-in-variance",
         family="mask ignored in statistics",
         tests=batch_bounds("masked", "float32", "unit"),
         old=_VARIANCE,
-        new="    var = row_sum((x_CR - mean).square()) / n.clamp(min=1)\n",
+        new="    var = mean_square(around)\n",
     ),
     _formula(
         id="batch-norm-mask-ignored-in-mean",
         family="mask ignored in statistics",
-        tests=batch_bounds("masked", "float64", "unit"),
-        old="    x_CR = _real(x_CR, valid_R)\n    n = torch",
-        new="    n = torch",
+        tests=batch_bounds("masked", "float32", "unit"),
+        old="centred(_real(x_CR, valid_R), valid_R)",
+        new="centred(_real(x_CR, valid_R))",
     ),
     _op(
         id="batch-norm-mask-ignored-in-range",
         family="mask ignored in statistics",
-        tests=norm("masked_batch_norm"),
+        tests=norm("extremes", "huge_padding_changes_nothing"),
         old="        rows = rows if mask is None else torch.where(mask, rows, 0)\n",
         new="",
     ),
@@ -126,8 +141,15 @@ MUTANTS: tuple[Mutant, ...] = (
         id="batch-norm-mask-ignored-in-output",
         family="mask ignored in statistics",
         tests=batch_bounds("masked", "float32", "unit"),
-        old="    return _real(y if bias_C is None else y + bias_C[:, None], valid_R)\n",
-        new="    return y if bias_C is None else y + bias_C[:, None]\n",
+        old="    y = _real(_affine(around / (var + eps).sqrt(), weight_C, bias_C), valid_R)\n",
+        new="    y = _affine(around / (var + eps).sqrt(), weight_C, bias_C)\n",
+    ),
+    _formula(
+        id="batch-norm-mask-ignored-in-eval-output",
+        family="mask ignored in statistics",
+        tests=norm("batch_norm", "masked_equals_the_gathered_computation"),
+        old="    return _real(_affine(x_hat, weight_C, bias_C), valid_R)\n",
+        new="    return _affine(x_hat, weight_C, bias_C)\n",
     ),
     _formula(
         id="batch-norm-mask-ignored-in-backward-means",
@@ -180,20 +202,20 @@ MUTANTS: tuple[Mutant, ...] = (
         new="from_channel_rows(y_CR.float(), x, self.channel_axis)",
     ),
     Mutant(
-        id="batch-norm-start-forgotten",
+        id="batch-norm-mean-not-scaled-back",
         family="range",
-        tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
+        tests=norm("extremes", "running_statistics_of_huge_float64_channels"),
         file="ops/precision.py",
-        old="        return mean_M / scale + start, var_M / scale.square()\n",
-        new="        return mean_M / scale, var_M / scale.square()\n",
+        old="        return mean_M / scale, var_M / scale / scale",
+        new="        return mean_M, var_M / scale / scale",
     ),
     Mutant(
         id="batch-norm-variance-not-scaled-back",
         family="range",
-        tests=norm("batch_norm"),
+        tests=norm("extremes", "running_statistics_of_huge_float64_channels"),
         file="ops/precision.py",
-        old="        return mean_M / scale + start, var_M / scale.square()\n",
-        new="        return mean_M / scale + start, var_M\n",
+        old="        return mean_M / scale, var_M / scale / scale",
+        new="        return mean_M / scale, var_M / scale",
     ),
     Mutant(
         id="channels-last-axis",
@@ -235,14 +257,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _functional(
         id="padding-alone-moves-the-statistics",
         family="mask ignored in statistics",
-        tests=norm("masked_batch_norm"),
+        tests=norm("batch_norm", "all_padding_touches_nothing"),
         old="    return torch.where(defined, moved, wide).to(old.dtype)\n",
         new="    return moved.to(old.dtype)\n",
     ),
     _functional(
         id="one-position-moves-the-variance",
         family="running variance biased",
-        tests=norm("masked_batch_norm"),
+        tests=norm("batch_norm", "one_real_position_gives_the_bias_and_keeps_the_variance"),
         old="_moved(running_var, unbiased, momentum, n > 1)",
         new="_moved(running_var, unbiased, momentum, n > 0)",
     ),

@@ -67,8 +67,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="last-column-out-of-the-mean",
         family="last column dropped",
         tests=bounds("layer_norm", "float32", "unit"),
-        old="x_MN = x_MN - row_sum(_only(x_MN, measured_N)) / _count(x_MN, measured_N)\n",
-        new="x_MN = x_MN - row_sum(_only(x_MN, measured_N)[..., :-1]) / _count(x_MN, measured_N)\n",
+        old="    rest = row_sum(_only(around, measured_N)) / count\n",
+        new="    rest = row_sum(_only(around, measured_N)[..., :-1]) / count\n",
     ),
     _shared(
         id="last-column-out-of-the-pull",
@@ -89,14 +89,16 @@ MUTANTS: tuple[Mutant, ...] = (
         family="one-pass variance",
         tests=bounds("layer_norm", "float32", "offset"),
         old=(
-            "        x_MN = x_MN - row_sum(_only(x_MN, measured_N)) / _count(x_MN, measured_N)\n"
-            "    return x_MN, divisor(_mean_square(x_MN, measured_N), eps, eps_place)\n"
+            "    if center:\n"
+            "        x_MN, _ = centred(x_MN, measured_N)\n"
+            "    return x_MN, divisor(mean_square(x_MN, measured_N), eps, eps_place)\n"
         ),
         new=(
-            "        mean = row_sum(_only(x_MN, measured_N)) / _count(x_MN, measured_N)\n"
-            "        square = (_mean_square(x_MN, measured_N) - mean.square()).clamp(min=0)\n"
-            "        return x_MN - mean, divisor(square, eps, eps_place)\n"
-            "    return x_MN, divisor(_mean_square(x_MN, measured_N), eps, eps_place)\n"
+            "    square = mean_square(x_MN, measured_N)\n"
+            "    if center:\n"
+            "        x_MN, mean = centred(x_MN, measured_N)\n"
+            "        square = (square - mean.square()).clamp(min=0)\n"
+            "    return x_MN, divisor(square, eps, eps_place)\n"
         ),
     ),
     _shared(
@@ -137,7 +139,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _shared(
         id="root-infinite-slope-at-zero",
         family="NaN from a constant row",
-        tests=norm("rms_norm"),
+        tests=norm("extremes", "functional_gradient_of_a_row_of_zeros[outside-rms_norm]"),
         old="    return torch.where(zero, 0, torch.where(zero, 1, square).sqrt())\n",
         new="    return torch.where(zero, 0, square.sqrt())\n",
     ),
@@ -200,14 +202,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _range(
         id="eps-not-scaled-with-its-row",
         family="range",
-        tests=norm("layer_norm"),
+        tests=norm("extremes", "huge_float64_rows_keep_their_value"),
         old='    scaled_eps = eps * (scale.square() if eps_place == "inside" else scale)\n',
         new="    scaled_eps = eps * torch.ones_like(scale)\n",
     ),
     _range(
         id="eps-of-a-huge-row-vanishes",
         family="range",
-        tests=norm("layer_norm"),
+        tests=norm("extremes", "a_constant_float64_row_gives_exactly_the_bias"),
         old="        scaled_eps = scaled_eps.clamp(min=torch.finfo(wide_MN.dtype).tiny)\n",
         new="        pass\n",
     ),
@@ -218,12 +220,12 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        return dx_MN if self.scale_M1 is None else dx_MN * self.scale_M1\n",
         new="        return dx_MN\n",
     ),
-    _range(
-        id="rows-start-anywhere",
+    _shared(
+        id="mean-rounded-once",
         family="constant rows",
         tests=bounds("layer_norm", "float64", "offset"),
-        old="    first = rows.x_MN.detach()[..., :1]\n",
-        new="    first = torch.zeros_like(rows.x_MN.detach()[..., :1])\n",
+        old="    return around - rest, mean + rest\n",
+        new="    return around, mean\n",
     ),
     _range(
         id="computed-in-float32",

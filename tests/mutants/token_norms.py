@@ -86,14 +86,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _layer_norm_op(
         id="layer-norm-dgamma-rounded-like-x",
         family="dgamma in half",
-        tests=norm("layer_norm"),
+        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
         old="        shape = self.parameter_shape(x)\n",
         new="        shape, dweight = self.parameter_shape(x), dweight.to(x.dtype)\n",
     ),
     _layer_norm_op(
         id="layer-norm-dbeta-summed-like-x",
         family="dgamma in half",
-        tests=norm("layer_norm"),
+        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
         old="        shape = self.parameter_shape(x)\n",
         new=(
             "        shape = self.parameter_shape(x)\n"
@@ -133,14 +133,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _rms_norm(
         id="rms-norm-rounded-after-gain",
         family="rounding order swapped",
-        tests=norm("rms_norm"),
+        tests=norm("rms_norm", "rounding_as_llama_and_as_gemma"),
         old="    return gained(_rounded(x_hat, round_to), weight_N, bias_N, zero_centred)\n",
         new="    return _rounded(gained(x_hat, weight_N, bias_N, zero_centred), round_to)\n",
     ),
     _rms_norm(
         id="rms-norm-dgamma-of-the-unrounded",
         family="rounding order swapped",
-        tests=norm("rms_norm"),
+        tests=norm("options", "gradient_of_the_gain_sees_the_value_that_it_multiplied"),
         old="column_sum(dy_MN * _rounded(x_hat, round_to))",
         new="column_sum(dy_MN * x_hat)",
     ),
@@ -177,7 +177,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _rms_norm_op(
         id="rms-norm-rounding-swapped",
         family="rounding order swapped",
-        tests=norm("rms_norm"),
+        tests=norm("rms_norm", "rounding_as_llama_and_as_gemma"),
         old='self.rounding == "before_gain"',
         new='self.rounding != "before_gain"',
     ),
@@ -191,14 +191,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _rms_norm_op(
         id="rms-norm-weight-dtype-ignored",
         family="output dtype wrong",
-        tests=norm("rms_norm"),
+        tests=norm("rms_norm", "output_dtypes"),
         old="            return weight.dtype\n",
         new="            return x.dtype\n",
     ),
     _rms_norm_op(
         id="rms-norm-dtypes-not-promoted",
         family="output dtype wrong",
-        tests=norm("rms_norm"),
+        tests=norm("options", "promoted_dtype_is_that_of_a_product"),
         old="        return torch.promote_types(x.dtype, weight.dtype)\n",
         new="        return weight.dtype\n",
     ),
@@ -226,14 +226,14 @@ MUTANTS: tuple[Mutant, ...] = (
     _functional(
         id="rms-norm-default-eps-of-the-input",
         family="eps of the wrong value",
-        tests=norm("rms_norm"),
+        tests=norm("reports_numerics", "default_eps_of_rms_norm_is_that_of_float32"),
         old="torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps",
         new="torch.finfo(dtype).eps",
     ),
     _functional(
         id="rms-norm-default-eps-always-float32",
         family="eps of the wrong value",
-        tests=norm("rms_norm"),
+        tests=norm("rms_norm", "eps_none_computes_as_torch_and_stays_none"),
         old="torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps",
         new="torch.finfo(torch.float32).eps",
     ),

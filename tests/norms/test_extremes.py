@@ -71,3 +71,20 @@ def test_functional_gradient_of_a_row_of_zeros(norm: str, eps_place: str) -> Non
     assert written.isfinite().all()
     assert written.abs().max() > 1
     torch.testing.assert_close(torch.func.grad(loss)(x.detach()), written)
+
+
+@pytest.mark.parametrize("padding", [1e200, float("inf"), float("-inf"), float("nan")])
+def test_huge_padding_changes_nothing(padding: float) -> None:
+    # Padded values must not decide whether a channel is scaled.
+    valid = torch.tensor([True, True, False, True, True])
+    real = torch.randn(5, 3, dtype=torch.float64)
+    x = torch.where(valid[:, None], real, padding).requires_grad_()
+    statistics = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    out = functional.batch_norm(x, *statistics, training=True, valid=valid)
+    want = functional.batch_norm(real[valid], *statistics, training=True)
+    torch.testing.assert_close(out.y[valid], want.y, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(out.running_var, want.running_var, rtol=1e-12, atol=1e-12)
+    out.y.square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert x.grad[~valid].abs().sum() == 0

@@ -132,7 +132,7 @@ class Charts:
         *,
         y: str = "value",
         y_title: str,
-        scale: Literal["linear", "log", "category"] = "linear",
+        scale: Literal["linear", "log"] = "linear",
     ) -> Axes:
         return Axes(
             x=x,
@@ -148,7 +148,5 @@ class Charts:
         )
 
 
-def _scale(values: Sequence[Any]) -> Literal["linear", "log", "category"]:
-    if any(isinstance(value, str) for value in values):
-        return "category"
+def _scale(values: Sequence[float]) -> Literal["linear", "log"]:
     return "log" if max(values) / min(values) >= LOG_FROM else "linear"

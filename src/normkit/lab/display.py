@@ -49,7 +49,7 @@ class Display:
         if self._live:
             self._live.started(run)
         else:
-            self._line(f"start   {run}")
+            self._line(f"start    {run}")
 
     def progress(self, run: str, step: int, loss: float, tokens_per_s: float) -> None:
         """Move its bar."""
@@ -62,7 +62,7 @@ class Display:
         if self._live:
             self._live.ended(outcome)
         word = {"finished": "done", "diverged": "diverged", "failed": "FAILED"}[outcome.status]
-        self._line(f"{word:<8}{outcome.run}{_ending(outcome)} ({self._done}/{len(self._steps)})")
+        self._line(f"{word:<9}{outcome.run}{_ending(outcome)} ({self._done}/{len(self._steps)})")
 
     def _line(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

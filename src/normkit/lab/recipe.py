@@ -89,7 +89,7 @@ class AxisChart:
     """A chart of one measure against one axis of the grid, one series for each arm."""
 
     measure: str
-    axis: Literal["depth", "batch_size", "lr", "norm"]
+    axis: Literal["depth", "batch_size", "lr"]
     title: str
     caption: str = ""
 

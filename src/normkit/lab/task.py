@@ -109,7 +109,7 @@ class TextTask:
     def _windows(self, cut: int) -> tuple[Tensor, Tensor]:
         """Every offset before the cut; after it, windows that do not overlap."""
         length, total = self.spec.length, len(self._data)
-        held = torch.arange(cut, total - length, length)
+        held = torch.arange(cut, max(cut, total - length), length)
         starts = torch.cat([torch.arange(max(0, cut - length)), held])
         return starts, torch.full_like(starts, length)
 

@@ -17,8 +17,22 @@ class _BatchNorm(RunningStatistics):
     dims: tuple[int, ...]
     layouts: str
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        args = (num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(*args)
+        if not bias:  # torch 2.10 has no such argument
+            self.register_parameter("bias", None)
         widen_buffers(self)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's name)
@@ -26,7 +40,7 @@ class _BatchNorm(RunningStatistics):
         self._check_input_dim(input)
         if self.training or self.running_mean is None:
             self._check_positions(input)
-        return self.normalised(input, 1, None, self.weight, self.bias)
+        return self.normalised(input, 1)
 
     def _check_input_dim(self, input: Tensor) -> None:  # noqa: A002 (torch's name)
         who = type(self).__name__
@@ -158,9 +172,6 @@ class MaskedBatchNorm(RunningStatistics):
         0.3
     """
 
-    weight: Tensor | None
-    bias: Tensor | None
-
     def __init__(
         self,
         num_features: int,
@@ -197,29 +208,14 @@ class MaskedBatchNorm(RunningStatistics):
         widen_buffers(self)
         self.reset_parameters()
 
-    def reset_running_stats(self) -> None:
-        """Mean 0, variance 1, no batch seen."""
-        if self.running_mean is not None and self.running_var is not None:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.zero_()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0, statistics as new."""
-        self.reset_running_stats()
-        if self.weight is not None:
-            nn.init.ones_(self.weight)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
-
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         """Normalise the real positions; see the class for shapes."""
-        if x.dim() and x.shape[self.channel_axis] != self.num_features:
-            rule = f"axis {self.channel_axis} of x must hold the {self.num_features} channels"
+        axis = self.channel_axis
+        if -x.dim() <= axis < x.dim() and x.shape[axis] != self.num_features:
+            rule = f"axis {axis} of x must hold the {self.num_features} channels"
             came = f"x is {tuple(x.shape)}"
             raise ShapeError(sentence("MaskedBatchNorm", rule, came, "channel_axis names it"))
-        return self.normalised(x, self.channel_axis, valid, self.weight, self.bias)
+        return self.normalised(x, axis, valid)
 
     def extra_repr(self) -> str:
         """The arguments."""

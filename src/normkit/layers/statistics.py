@@ -21,6 +21,8 @@ class RunningStatistics(nn.Module):
     65504 would become infinite in float16 (and the layer's output zero or NaN).
     """
 
+    weight: Any  # a Parameter or None; torch's own layers declare it more narrowly
+    bias: Any
     eps: float
     momentum: float | None
     running_mean: Tensor | None
@@ -36,9 +38,23 @@ class RunningStatistics(nn.Module):
                 self._buffers[name] = widened(old.to(new.device))
         return self
 
-    def normalised(
-        self, x: Tensor, channel_axis: int, valid: Tensor | None, weight: Any, bias: Any
-    ) -> Tensor:
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batch seen."""
+        if self.running_mean is not None and self.running_var is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, statistics as new."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            nn.init.ones_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def normalised(self, x: Tensor, channel_axis: int, valid: Tensor | None = None) -> Tensor:
         """Run batch_norm, and in training write the new running statistics."""
         batch = self.training or self.running_mean is None
         if self.training and self.running_mean is not None:
@@ -47,8 +63,8 @@ class RunningStatistics(nn.Module):
             x,
             self.running_mean,
             self.running_var,
-            weight,
-            bias,
+            self.weight,
+            self.bias,
             batch,
             self._factor(),
             self.eps,
