@@ -1,6 +1,6 @@
 """How fast the lab trains against a bare loop over the same model.
 
-    python benchmarks/lab_throughput.py [--recipe demo] [--rounds 7] [--steps 100]
+    python benchmarks/lab_throughput.py [--recipe demo] [--rounds 15] [--steps 50]
 
 The lab's loop draws batches that depend on (seed, step) alone, clips, keeps every loss, and at
 the end of each interval appends records and replaces the checkpoint. The bare loop draws random
@@ -103,8 +103,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Lab throughput over a bare training loop.")
     windows = [name for name, recipe in RECIPES.items() if recipe.task.shape == "windows"]
     parser.add_argument("--recipe", choices=windows, default="demo")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=50)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     config = expand(RECIPES[chosen.recipe], load_text())[0]

@@ -138,6 +138,11 @@ BAD: dict[str, tuple[list[str], str]] = {
         "compare: resume needs the folder of an earlier comparison; there is no folder 'gone'. "
         "Leave --resume out to start one.",
     ),
+    "resume of a broken folder": (
+        ["--resume", "--out", "done"],
+        "compare: resume needs the folder of an earlier comparison; "
+        f"'{Path('done', 'recipe.json')}' is not what normkit wrote. Choose another out.",
+    ),
     "resume of another folder": (
         ["--resume", "--out", "full"],
         "compare: resume needs the folder of an earlier comparison; 'full' has no recipe.json. "

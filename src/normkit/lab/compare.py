@@ -96,6 +96,7 @@ class _Plan:
     text: Text
     threads: int
     configs: list[RunConfig]
+    new: bool
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -113,9 +114,8 @@ def _new(options: Options, out: str | Path | None, jobs: int) -> _Plan:
     path = folder.new_name(name) if out is None else Path(out)
     # Bits depend on the number of threads, so it belongs to the comparison, not to the call.
     threads = max(1, _cores() // jobs)
-    plan = _plan(path, options, threads)
     folder.check_new(path)
-    return plan
+    return _plan(path, options, threads, new=True)
 
 
 def _resumed(options: Options, out: str | Path | None) -> _Plan:
@@ -126,7 +126,7 @@ def _resumed(options: Options, out: str | Path | None) -> _Plan:
         options = dataclasses.replace(options, text=str(Path(options.text).resolve()))
     stored = folder.read_plan(Path(out))
     before = Options.from_dict(stored["options"])
-    plan = _plan(Path(out), merged(before, options), stored["threads"])
+    plan = _plan(Path(out), merged(before, options), stored["threads"], new=False)
     if plan.text.sha256 != stored["text"]["sha256"]:
         rule = "resume needs the text that the folder was started with"
         came = f"'{plan.text.name}' is another text now"
@@ -139,7 +139,7 @@ def _resumed(options: Options, out: str | Path | None) -> _Plan:
     return plan
 
 
-def _plan(out: Path, options: Options, threads: int) -> _Plan:
+def _plan(out: Path, options: Options, threads: int, *, new: bool) -> _Plan:
     base = free.TEMPLATE if options.recipe is None else find(options.recipe)
     recipe = adjusted(base, options)
     if options.recipe is None:
@@ -148,11 +148,13 @@ def _plan(out: Path, options: Options, threads: int) -> _Plan:
     configs = expand(recipe, text)
     check_runs(configs, TextTask(text, recipe.task), text)
     options = dataclasses.replace(options, text=text.path)
-    return _Plan(out, options, recipe, text, threads, configs)
+    return _Plan(out, options, recipe, text, threads, configs, new)
 
 
 def _execute(plan: _Plan, jobs: int, console: Console) -> Comparison:
     with folder.locked(plan.out):
+        if plan.new:  # again, now that nobody else can write: another process may have been faster
+            folder.check_new(plan.out)
         folder.write_json(plan.out / folder.PLAN, plan.to_dict())
         outcomes = _train(plan, jobs, console)
         failed = tuple(outcome for outcome in outcomes if outcome.status == "failed")

@@ -72,7 +72,16 @@ def read_plan(out: Path) -> dict[str, Any]:
         rule = "resume needs the folder of an earlier comparison"
         came = f"'{out}' has no {PLAN}" if out.is_dir() else f"there is no folder '{out}'"
         raise StateError(sentence("compare", rule, came, "Leave --resume out to start one"))
-    return read_json(out / PLAN)
+    try:
+        plan = read_json(out / PLAN)
+        whole = {"recipe", "options", "text", "threads", "runs"} <= plan.keys()
+    except (ValueError, AttributeError):
+        whole = False
+    if not whole:
+        rule = "resume needs the folder of an earlier comparison"
+        came = f"'{out / PLAN}' is not what normkit wrote"
+        raise StateError(sentence("compare", rule, came, "Choose another out"))
+    return plan
 
 
 @contextmanager

@@ -179,7 +179,8 @@ def _numbers(claim: Claim, interval: Interval, decision: Decision) -> str:
     }[claim.relation]
     measured = f"{claim.quantity}: {signed(interval.mean)} {unit}"
     if interval.count == 1:
-        return f"{measured} with 1 seed; one seed has no spread to judge by, so run at least 2 (--seeds 3)."
+        advice = "one seed has no spread to judge by, so run at least 2 (--seeds 3)"
+        return f"{measured} with 1 seed; {advice}."
     text = (
         f"{measured}, {interval.confidence:.0%} interval "
         f"{range_words(interval.low, interval.high)} over {count(interval.count, 'seed')}; "

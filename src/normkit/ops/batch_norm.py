@@ -11,7 +11,7 @@ from normkit import reference
 from normkit.ops.formula import Formula, Gradients
 from normkit.ops.precision import Rows, compute_dtype, in_range
 from normkit.ops.registration import register
-from normkit.ops.rows import channel_rows, from_channel_rows, memory_format, position_rows
+from normkit.ops.rows import channel_rows, from_channel_rows, memory_format, pieces, position_rows
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ChannelFormula(Formula):
         return from_channel_rows(y_CR.to(x.dtype), x, self.channel_axis)
 
     def _gradient(self, dx_CR: Tensor, x: Tensor) -> Tensor:
-        return from_channel_rows(dx_CR, x, self.channel_axis).contiguous()
+        return self._shaped(dx_CR, x).contiguous()
 
     def _fake_y(self, x: Tensor) -> Tensor:
         return torch.empty_like(x, memory_format=memory_format(x))
@@ -46,25 +46,45 @@ class BatchNormFormula(ChannelFormula):
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None, *extras: Tensor | None
     ) -> tuple[Tensor, ...]:
         """(y, mean, var with 1/n, n); mean and var in the compute dtype."""
-        rows, valid = self._real(x, *extras)
-        y, mean, var, n = reference.batch_norm(
-            rows.x_MN, rows.like(weight), rows.like(bias), eps=rows.eps, valid_R=valid
-        )
-        return self._shaped(y, x), *rows.statistics(mean, var), n
+        x_CR, valid = self._rows(x), position_rows(*extras)
+        parts = [self._part(x_CR[p], _of(weight, p), _of(bias, p), valid) for p in pieces(x_CR)]
+        y, mean, var, n = zip(*parts, strict=True)
+        return self._shaped(torch.cat(y), x), torch.cat(mean), torch.cat(var), n[0]
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
     ) -> Gradients:
         """(dx, dweight, dbias)."""
-        rows, valid = self._real(x, *extras)
-        dx, dweight, dbias = reference.batch_norm_backward(
-            self._rows(dy).to(rows.x_MN.dtype),
-            rows.x_MN,
-            rows.like(weight),
-            eps=rows.eps,
-            valid_R=valid,
+        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(*extras)
+        parts = [
+            self._part_backward(dy_CR[p], x_CR[p], _of(weight, p), valid) for p in pieces(x_CR)
+        ]
+        dx, dweight, dbias = zip(*parts, strict=True)
+        return self._gradient(torch.cat(dx), x), torch.cat(dweight), torch.cat(dbias)
+
+    def _part(
+        self, x_CR: Tensor, weight_C: Tensor | None, bias_C: Tensor | None, valid_R: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(y_CR in the dtype of x, mean_C, var_C, n)."""
+        rows = self._real(x_CR, valid_R)
+        y, mean, var, n = reference.batch_norm(
+            rows.x_MN, rows.like(weight_C), rows.like(bias_C), eps=rows.eps, valid_R=valid_R
         )
-        return self._gradient(rows.gradient(dx), x), dweight, dbias
+        return y.to(x_CR.dtype), *rows.statistics(mean, var), n
+
+    def _part_backward(
+        self, dy_CR: Tensor, x_CR: Tensor, weight_C: Tensor | None, valid_R: Tensor | None
+    ) -> Gradients:
+        """(dx_CR in the dtype of x, dweight_C, dbias_C)."""
+        rows = self._real(x_CR, valid_R)
+        dx, dweight, dbias = reference.batch_norm_backward(
+            dy_CR.to(rows.x_MN.dtype),
+            rows.x_MN,
+            rows.like(weight_C),
+            eps=rows.eps,
+            valid_R=valid_R,
+        )
+        return rows.gradient(dx).to(x_CR.dtype), dweight, dbias
 
     def fake(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
         """(y, mean, var, n)."""
@@ -72,11 +92,9 @@ class BatchNormFormula(ChannelFormula):
         mean, var = x.new_empty(shape, dtype=dtype), x.new_empty(shape, dtype=dtype)
         return self._fake_y(x), mean, var, x.new_empty((), dtype=torch.int64)
 
-    def _real(self, x: Tensor, valid: Tensor | None) -> tuple[Rows, Tensor | None]:
-        """Rows that hold 0 where a position is not real, and the mask along them."""
-        rows, mask = self._rows(x), position_rows(valid)
-        rows = rows if mask is None else torch.where(mask, rows, 0)
-        return in_range(rows, self.eps), mask
+    def _real(self, x_CR: Tensor, valid_R: Tensor | None) -> Rows:
+        """Rows that hold 0 where a position is not real."""
+        return in_range(x_CR if valid_R is None else torch.where(valid_R, x_CR, 0), self.eps)
 
 
 @dataclass(frozen=True)
@@ -87,33 +105,42 @@ class BatchNormGivenFormula(ChannelFormula):
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None, *extras: Tensor | None
     ) -> tuple[Tensor, ...]:
         """(y,)."""
-        rows, mean, var, valid = self._given(x, *extras)
-        y = reference.batch_norm_given(
-            rows.x_MN,
-            mean,
-            var,
-            rows.like(weight),
-            rows.like(bias),
-            eps=self.eps,
-            valid_R=valid,
-        )
-        return (self._shaped(y, x),)
+        x_CR, mean, var, valid = self._given(x, *extras)
+        y = [
+            reference.batch_norm_given(
+                x_CR[p].to(mean.dtype),
+                mean[p],
+                var[p],
+                _wide(weight, p, mean.dtype),
+                _wide(bias, p, mean.dtype),
+                eps=self.eps,
+                valid_R=valid,
+            ).to(x.dtype)
+            for p in pieces(x_CR)
+        ]
+        return (self._shaped(torch.cat(y), x),)
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
     ) -> Gradients:
         """(dx, dweight, dbias); the statistics get no gradient."""
-        rows, mean, var, valid = self._given(x, *extras)
-        dx, dweight, dbias = reference.batch_norm_given_backward(
-            self._rows(dy).to(rows.x_MN.dtype),
-            rows.x_MN,
-            mean,
-            var,
-            rows.like(weight),
-            eps=self.eps,
-            valid_R=valid,
-        )
-        return self._gradient(dx, x), dweight, dbias
+        x_CR, mean, var, valid = self._given(x, *extras)
+        dy_CR = self._rows(dy)
+        parts = [
+            reference.batch_norm_given_backward(
+                dy_CR[p].to(mean.dtype),
+                x_CR[p].to(mean.dtype),
+                mean[p],
+                var[p],
+                _wide(weight, p, mean.dtype),
+                eps=self.eps,
+                valid_R=valid,
+            )
+            for p in pieces(x_CR)
+        ]
+        dx, dweight, dbias = zip(*parts, strict=True)
+        dx_CR = torch.cat([part.to(x.dtype) for part in dx])
+        return self._gradient(dx_CR, x), torch.cat(dweight), torch.cat(dbias)
 
     def fake(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
         """(y,)."""
@@ -121,13 +148,20 @@ class BatchNormGivenFormula(ChannelFormula):
 
     def _given(
         self, x: Tensor, valid: Tensor | None, mean: Tensor | None, var: Tensor | None
-    ) -> tuple[Rows, Tensor, Tensor, Tensor | None]:
-        """Rows, mean and variance in the compute dtype, the mask along rows."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Channels as rows, mean and variance in the compute dtype, the mask along rows."""
         assert mean is not None  # the op's schema lets extras be absent; these never are
         assert var is not None
         dtype = compute_dtype(x)
-        rows = Rows(self._rows(x).to(dtype), self.eps)
-        return rows, mean.to(dtype), var.to(dtype), position_rows(valid)
+        return self._rows(x), mean.to(dtype), var.to(dtype), position_rows(valid)
+
+
+def _of(per_channel: Tensor | None, part: slice) -> Tensor | None:
+    return None if per_channel is None else per_channel[part]
+
+
+def _wide(per_channel: Tensor | None, part: slice, dtype: torch.dtype) -> Tensor | None:
+    return None if per_channel is None else per_channel[part].to(dtype)
 
 
 batch_norm = register("batch_norm", BatchNormFormula, extras=("valid",), outputs=4)

@@ -28,9 +28,10 @@ class Formula:
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
     ) -> Gradients:
-        """Gradients of x, weight and bias in the compute dtype, in differentiable operations.
+        """Gradients of x in its dtype, of weight and bias in the compute dtype.
 
-        Where there is no weight or bias, the gradient that it would have had.
+        Made of differentiable operations. Where there is no weight or bias, the gradient that it
+        would have had.
         """
         raise NotImplementedError
 
@@ -76,19 +77,19 @@ class Recomputed(torch.autograd.Function):
         """Gradients in the dtypes of what they belong to."""
         x, weight, *extras = ctx.saved_tensors
         wide = ctx.formula.backward(dy, x, weight, *extras)
-        gradients = in_dtypes(wide, x, weight, ctx.bias_dtype)
+        gradients = in_dtypes(wide, weight, ctx.bias_dtype)
         needed = ctx.needs_input_grad[1:4]
         wanted = (g if need else None for g, need in zip(gradients, needed, strict=True))
         return None, *wanted, *(None for _ in extras)
 
 
 def in_dtypes(
-    gradients: Gradients, x: Tensor, weight: Tensor | None, bias_dtype: torch.dtype | None
+    gradients: Gradients, weight: Tensor | None, bias_dtype: torch.dtype | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Round gradients to the dtypes of their tensors; None for a parameter that is not there."""
     dx, dweight, dbias = gradients
     return (
-        dx.to(x.dtype),
+        dx,
         None if weight is None else dweight.to(weight.dtype),
         None if bias_dtype is None else dbias.to(bias_dtype),
     )

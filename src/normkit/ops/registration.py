@@ -73,7 +73,7 @@ def register(
     def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, *kept = ctx.saved_tensors
         wide = backward_op(dy, x, weight, *kept, *ctx.options)
-        gradients = in_dtypes(wide, x, weight, ctx.bias_dtype)
+        gradients = in_dtypes(wide, weight, ctx.bias_dtype)
         return *gradients, *(None for _ in range(skip)), *(None for _ in ctx.options)
 
     results = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
@@ -94,7 +94,7 @@ def _backward_op(name: str, kind: type[Formula], extras: tuple[str, ...]) -> Cus
 
     def fake(dy: Tensor, x: Tensor, weight: Tensor | None, *rest: Any) -> Gradients:
         dtype, shape = compute_dtype(x), kind(*rest[skip:]).parameter_shape(x)
-        dx = torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
+        dx = torch.empty_like(x, memory_format=torch.contiguous_format)
         return dx, x.new_empty(shape, dtype=dtype), x.new_empty(shape, dtype=dtype)
 
     inputs = _signature("Tensor dy, Tensor x, Tensor? weight", kind, extras)

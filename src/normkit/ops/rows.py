@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+# Rows are worked through in pieces of this size, a constant, so that no bit depends on the machine.
+# Wide copies of a piece stay in the cache and reuse memory; those of a whole tensor cost more in
+# page faults than in arithmetic.
+_PIECE_ELEMENTS = 131072
+
+
+def pieces(x_MN: Tensor) -> list[slice]:
+    """Slices of rows to work through one after the other; all rows at once off the CPU."""
+    rows, width = x_MN.shape
+    step = max(1, _PIECE_ELEMENTS // max(1, width)) if x_MN.device.type == "cpu" else max(1, rows)
+    return [slice(first, first + step) for first in range(0, max(1, rows), step)]
+
+
+def in_order(partials: Sequence[Tensor]) -> Tensor:
+    """Add up from the first to the last."""
+    return functools.reduce(torch.add, partials)
 
 
 def token_rows(x: Tensor, axes: int) -> Tensor:
