@@ -117,7 +117,7 @@ def test_input_without_axes(name: str, text: str) -> None:
 
 
 def test_channel_axis_that_x_does_not_have() -> None:
-    # pytorch#78444: wrong sizes get a sentence with what came.
+    # The same for the one layer that is told its axis: no IndexError.
     text = "batch_norm: channel_axis must be an axis of x, which has 1; it is -2."
     with pytest.raises(ShapeError, match=f"^{re.escape(text)}$"):
         normkit.MaskedBatchNorm(4, channel_axis=-2)(torch.randn(4))

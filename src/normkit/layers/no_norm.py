@@ -27,6 +27,6 @@ class NoNorm(nn.Module):
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)
 
-    def forward(self, x: Tensor, *args: Any) -> Tensor:
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Return x."""
         return x
