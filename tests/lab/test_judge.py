@@ -69,7 +69,7 @@ def exact(values: list[float], **changes: Any) -> list[RunSummary]:
     ]
 
 
-QUANTITY = "validation loss of RMSNorm minus that of LayerNorm"
+QUANTITY = "Validation loss of RMSNorm minus that of LayerNorm"
 
 
 def test_sentences() -> None:

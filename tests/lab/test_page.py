@@ -27,6 +27,7 @@ from tests.pages.looking import points_drawn
 __all__ = ["browser", "show"]  # fixtures
 
 STEPS = 250
+RESULT = {"versions": {"torch": "2.0", "threads": 1}}
 
 
 def records_of(config: RunConfig) -> list[Record]:
@@ -61,7 +62,9 @@ def planted(out: Path, norms: tuple[str, ...], depths: tuple[int, ...] = (2,)) -
         rows = records_of(config)
         append(where / "records.jsonl", rows)
         status = "diverged" if config.norm == "no_norm" else "finished"
-        folder.write_json(where / "result.json", {"status": status, "step": rows[-1].step})
+        folder.write_json(
+            where / "result.json", {**RESULT, "status": status, "step": rows[-1].step}
+        )
     recipe = find("ln-vs-bn")
     return read_comparison(out, recipe, configs, small.text())
 
@@ -139,7 +142,7 @@ def test_configuration_and_versions(built: Page) -> None:
     assert items["Text"]["sha256"] == small.text().sha256
     assert items["Text"]["unigram entropy nats"] == small.text().unigram_entropy
     assert items["Training"]["warmup steps"] == 20
-    assert "torch" in items["Versions"]
+    assert items["Versions"] == {"torch": ["2.0"], "threads": [1]}
 
 
 def test_a_diverged_run_counts_as_a_uniform_guess(found: Comparison) -> None:

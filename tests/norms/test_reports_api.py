@@ -74,8 +74,27 @@ def test_autocast_changes_nothing(name: str, dtype: torch.dtype, autocast: torch
         y = layer(x)
     assert y.dtype == dtype
     assert torch.equal(y, layer(x))
+    x.requires_grad_()
+    with torch.autocast("cpu", autocast):  # the backward too, which checkpointing runs inside
+        y = layer.train()(x)
+        y.backward(sample(name, dtype))
+    assert y.dtype == dtype
+    assert x.grad is not None
+    assert x.grad.dtype == dtype
+
+
+@every_row_norm
+@pytest.mark.parametrize(("dtype", "autocast"), [(F16, BF16), (BF16, F16), (F32, BF16)], ids=str)
+def test_autocast_of_a_large_input(
+    norm: RowNorm, dtype: torch.dtype, autocast: torch.dtype
+) -> None:
+    # The same for rows that do not fit into one piece of work.
+    x = torch.randn(4, 40000).to(dtype).requires_grad_()
     with torch.autocast("cpu", autocast):
-        assert layer.train()(x).dtype == dtype
+        y = norm(x)
+        y.backward(torch.randn(4, 40000).to(dtype))
+    assert y.dtype == dtype
+    assert torch.equal(y, norm(x))
 
 
 @token_norm
@@ -228,7 +247,8 @@ def exported_call(layer: nn.Module, x: Tensor) -> tuple[Any, nn.Module]:
 
 @token_norm
 def test_a_half_module_with_a_small_eps_exports(name: str) -> None:
-    # pytorch#32282, #84563, #86580, TensorRT#4493, onnxruntime#25855, #3768, #17689: decomposed,
+    # pytorch#32282, #84563, #86580, NVIDIA/TensorRT#4493, pytorch/TensorRT#4061,
+    # onnxruntime#25855, #3768, #17689, #4293: decomposed,
     # squares overflow in float16 and eps is rounded to 0. Here one op keeps eps as a float.
     layer = make(name, eps=1e-12).half()
     x = torch.tensor([[0.0] * 4, [1e-4, -1e-4] * 2, [6e4, -6e4] * 2]).half()

@@ -104,7 +104,7 @@ class _Plan:
             "options": self.options.to_dict(),
             "text": self.text.summary(),
             "threads": self.threads,
-            "versions": versions(),
+            "versions": {**versions(), "threads": self.threads},
             "runs": [config.id for config in self.configs],
         }
 

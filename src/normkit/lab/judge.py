@@ -177,7 +177,8 @@ def _numbers(claim: Claim, interval: Interval, decision: Decision) -> str:
         "below": f"below {claim.threshold:g}",
         "within": f"within {claim.threshold:g} of 0",
     }[claim.relation]
-    measured = f"{claim.quantity}: {signed(interval.mean)} {unit}"
+    quantity = claim.quantity[:1].upper() + claim.quantity[1:]
+    measured = f"{quantity}: {signed(interval.mean)} {unit}"
     if interval.count == 1:
         advice = "one seed has no spread to judge by, so run at least 2 (--seeds 3)"
         return f"{measured} with 1 seed; {advice}."

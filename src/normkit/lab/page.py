@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from normkit.lab.charts import CURVES, Charts, Row
 from normkit.lab.judge import RunSummary, Verdict
-from normkit.lab.measures import MEASURES
+from normkit.lab.measures import LOSS_UNIT, MEASURES
 from normkit.lab.ranking import Ranking
 from normkit.lab.report import by_configuration, mean, varied_axes
-from normkit.lab.run import versions
 from normkit.lab.words import axis_name, axis_value, place_words
 from normkit.pages import (
     Chart,
@@ -94,7 +93,8 @@ def _charts(found: Comparison) -> list[Chart]:
 def _tables(found: Comparison) -> list[Table]:
     axes = varied_axes(found.runs)
     names = [name for name in MEASURES if any(name in run.measures for run in found.runs)]
-    measures = {name: f"{MEASURES[name].title} ({MEASURES[name].unit})" for name in names}
+    measures = {name: MEASURES[name].short for name in names}
+    key = "; ".join(f"{MEASURES[name].short}: {MEASURES[name].title}" for name in names)
     head = {axis: axis_name(axis) for axis in axes}
     means = [
         {
@@ -115,7 +115,8 @@ def _tables(found: Comparison) -> list[Table]:
             title="Means over seeds",
             columns={**head, "seeds": "seeds", "diverged": "diverged", **measures},
             rows=means,
-            caption="A run that diverged counts as ln V, the loss of a uniform guess.",
+            caption=f"Losses in {LOSS_UNIT}. {key}. A run that diverged counts as ln V, the loss "
+            "of a uniform guess.",
         ),
         Table(
             title="All runs",
@@ -142,7 +143,7 @@ def _details(found: Comparison) -> list[Details]:
         "Task": {k: v for k, v in dataclasses.asdict(recipe.task).items() if k != "text_sha256"},
         "Model": dataclasses.asdict(recipe.model),
         "Training": dataclasses.asdict(recipe.training),
-        "Versions": versions(),
+        "Versions": dict(found.versions),
     }
     return [
         Details(title=title, items={name.replace("_", " "): value for name, value in items.items()})

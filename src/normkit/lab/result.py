@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Comparison:
         verdicts: one for each claim (and each value of the axes that it leaves open).
         rankings: one for each depth, batch size and dtype.
         runs: every run that ended, with its measures.
+        versions: what the runs were trained with; several values where it changed between runs.
         failed: runs that ended without a result, with the error.
     """
 
@@ -40,6 +41,7 @@ class Comparison:
     verdicts: Sequence[Verdict]
     rankings: Sequence[Ranking]
     runs: Sequence[RunSummary]
+    versions: Mapping[str, Sequence[object]] = field(default_factory=dict)
     failed: Sequence[Outcome] = ()
 
     @property
@@ -74,12 +76,23 @@ def read_comparison(
         verdicts=judge(recipe.claims, runs, entropies),
         rankings=rank(runs, recipe.rank_by),
         runs=runs,
+        versions=_versions([read_json(run_folder(out, r.config.id) / "result.json") for r in runs]),
     )
 
 
 def run_records(out: Path, config: RunConfig) -> list[dict[str, Any]]:
     """The records of one run."""
     return records.read(run_folder(out, config.id) / "records.jsonl")
+
+
+def _versions(results: Sequence[Mapping[str, Any]]) -> dict[str, list[object]]:
+    """Every version that occurs, by name, in the order of the runs."""
+    found: dict[str, list[object]] = {}
+    for result in results:
+        for name, value in result["versions"].items():
+            if value not in found.setdefault(name, []):
+                found[name].append(value)
+    return found
 
 
 def _summary(out: Path, config: RunConfig, recipe: Recipe, vocabulary: int) -> RunSummary:

@@ -11,7 +11,14 @@ from normkit import reference
 from normkit.ops.formula import Formula, Gradients
 from normkit.ops.precision import Rows, compute_dtype, in_range
 from normkit.ops.registration import register
-from normkit.ops.rows import channel_rows, from_channel_rows, memory_format, pieces, position_rows
+from normkit.ops.rows import (
+    channel_rows,
+    from_channel_rows,
+    joined,
+    memory_format,
+    pieces,
+    position_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class BatchNormFormula(ChannelFormula):
         x_CR, valid = self._rows(x), position_rows(*extras)
         parts = [self._part(x_CR[p], _of(weight, p), _of(bias, p), valid) for p in pieces(x_CR)]
         y, mean, var, n = zip(*parts, strict=True)
-        return self._shaped(torch.cat(y), x), torch.cat(mean), torch.cat(var), n[0]
+        return self._shaped(joined(y), x), joined(mean), joined(var), n[0]
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
@@ -60,7 +67,7 @@ class BatchNormFormula(ChannelFormula):
             self._part_backward(dy_CR[p], x_CR[p], _of(weight, p), valid) for p in pieces(x_CR)
         ]
         dx, dweight, dbias = zip(*parts, strict=True)
-        return self._gradient(torch.cat(dx), x), torch.cat(dweight), torch.cat(dbias)
+        return self._gradient(joined(dx), x), joined(dweight), joined(dbias)
 
     def _part(
         self, x_CR: Tensor, weight_C: Tensor | None, bias_C: Tensor | None, valid_R: Tensor | None
@@ -118,7 +125,7 @@ class BatchNormGivenFormula(ChannelFormula):
             ).to(x.dtype)
             for p in pieces(x_CR)
         ]
-        return (self._shaped(torch.cat(y), x),)
+        return (self._shaped(joined(y), x),)
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
@@ -139,8 +146,8 @@ class BatchNormGivenFormula(ChannelFormula):
             for p in pieces(x_CR)
         ]
         dx, dweight, dbias = zip(*parts, strict=True)
-        dx_CR = torch.cat([part.to(x.dtype) for part in dx])
-        return self._gradient(dx_CR, x), torch.cat(dweight), torch.cat(dbias)
+        dx_CR = joined([part.to(x.dtype) for part in dx])
+        return self._gradient(dx_CR, x), joined(dweight), joined(dbias)
 
     def fake(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
         """(y,)."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from normkit.ops.formula import Formula, Gradients
 from normkit.ops.precision import Rows, in_range
-from normkit.ops.rows import in_order, pieces, token_rows
+from normkit.ops.rows import in_order, joined, pieces, token_rows
 from normkit.spec.norm import EpsPlace
 
 
@@ -40,7 +40,7 @@ class RowFormula(Formula):
         """(y,)."""
         x_MN, dtype = token_rows(x, self.axes), self.output_dtype_of(x, weight)
         y = [self.rows_forward(x_MN[part], weight, bias).to(dtype) for part in pieces(x_MN)]
-        return (torch.cat(y).reshape(x.shape),)
+        return (joined(y).reshape(x.shape),)
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
@@ -50,7 +50,7 @@ class RowFormula(Formula):
         parts = [self.rows_backward(dy_MN[p], x_MN[p], weight) for p in pieces(x_MN)]
         dx, dweight, dbias = zip(*parts, strict=True)
         shape = self.parameter_shape(x)
-        dx_MN = torch.cat([part.to(x.dtype) for part in dx])
+        dx_MN = joined([part.to(x.dtype) for part in dx])
         return (
             dx_MN.reshape(x.shape),
             in_order(dweight).reshape(shape),

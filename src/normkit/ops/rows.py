@@ -27,6 +27,17 @@ def in_order(partials: Sequence[Tensor]) -> Tensor:
     return functools.reduce(torch.add, partials)
 
 
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """The results of the pieces as one tensor again.
+
+    Without autocast, which refuses to join tensors of the half dtype that it does not cast to.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    with torch.autocast("cpu", enabled=False):  # elsewhere there is one piece
+        return torch.cat(tuple(parts))
+
+
 def token_rows(x: Tensor, axes: int) -> Tensor:
     """View, or copy where strides demand it, as (M, N): the last ``axes`` axes become N."""
     split = x.dim() - axes

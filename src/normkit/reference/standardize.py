@@ -27,7 +27,7 @@ def row_sum(t_MN: Tensor) -> Tensor:
 
 
 def column_sum(t_MN: Tensor) -> Tensor:
-    """Sum over rows: fixed blocks of rows (by the width alone), blocks added in order.
+    """Sum over rows: fixed blocks of rows (by the width alone), the blocks' sums in a tree.
 
     Rows of zeros appended at the end change no bit of the result.
     """
@@ -35,9 +35,10 @@ def column_sum(t_MN: Tensor) -> Tensor:
     block = max(1, _BLOCK_ELEMENTS // width)
     padded = torch.nn.functional.pad(t_MN, (0, 0, 0, -rows % block))
     partials = padded.reshape(-1, block, width).sum(1)
-    if len(partials) == 0:
-        return t_MN.new_zeros(width)
-    return partials.cumsum(0)[-1]
+    while len(partials) > 1:
+        even = torch.nn.functional.pad(partials, (0, 0, 0, len(partials) % 2))
+        partials = even[0::2] + even[1::2]
+    return partials.sum(0)  # of one, or of none
 
 
 def root(square: Tensor) -> Tensor:

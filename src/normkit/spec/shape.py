@@ -76,7 +76,8 @@ Try normalized_shape=(3, 2), or x.transpose(-1, -2).
 def _remedy(have: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     k = len(wanted)
     if len(have) < k:
-        return f"Give x at least {k} axes, or a normalized_shape of at most {len(have)}"
+        more = f"Give x at least {k} {'axis' if k == 1 else 'axes'}"
+        return f"{more}, or a normalized_shape of at most {len(have)}" if have else more
     last = have[-k:]
     tries = [f"normalized_shape={last[0] if k == 1 else last}"] if min(last) > 0 else []
     move = _move(have, wanted)

@@ -13,11 +13,11 @@ RECIPE = Recipe(
     "before or after the sub-layers?",
     task=TaskSpec(shape="windows", length=32),
     model=ModelSpec(width=32, heads=4),
-    training=TrainingSpec(steps=300, interval=25, clip_norm=1.0),
+    training=TrainingSpec(steps=200, interval=20, clip_norm=1.0),
     grid=Grid(
         norm=("layer_norm", "batch_norm", "rms_norm"),
         placement=("pre", "post"),
-        depth=(6,),
+        depth=(4,),
         batch_size=(16,),
         lr=(2e-3,),
     ),
