@@ -50,7 +50,7 @@ mutants: setup ## plant every listed bug and show that the tests find it
 	$(PYTHON) -m tests.mutants --jobs $(PROCESSES) $(ARGS)
 
 bench-lab: setup ## training speed of the lab against a bare loop
-	$(PYTHON) benchmarks/lab.py $(ARGS)
+	$(PYTHON) benchmarks/lab_throughput.py $(ARGS)
 
 clean: ## remove caches and build outputs; the environment and runs/ stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -134,8 +134,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="batch-norm-mask-ignored-in-range",
         family="mask ignored in statistics",
         tests=norm("extremes", "huge_padding_changes_nothing"),
-        old="        rows = rows if mask is None else torch.where(mask, rows, 0)\n",
-        new="",
+        old="in_range(x_CR if valid_R is None else torch.where(valid_R, x_CR, 0), self.eps)",
+        new="in_range(x_CR, self.eps)",
     ),
     _formula(
         id="batch-norm-mask-ignored-in-output",
@@ -184,14 +184,10 @@ MUTANTS: tuple[Mutant, ...] = (
         id="batch-norm-dy-read-as-contiguous",
         family="wrong stride of dy",
         tests=contract("forms", "strides_change_no_bit", "batch_norm_image"),
-        old=(
-            "        dx, dweight, dbias = reference.batch_norm_backward(\n"
-            "            self._rows(dy).to"
-        ),
+        old="        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(*extras)\n",
         new=(
             "        dy = dy.as_strided(x.shape, torch.empty(x.shape).stride())\n"
-            "        dx, dweight, dbias = reference.batch_norm_backward(\n"
-            "            self._rows(dy).to"
+            "        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(*extras)\n"
         ),
     ),
     _op(

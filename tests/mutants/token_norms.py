@@ -9,17 +9,12 @@ from tests.mutants.selections import bounds, contract, norm
 
 _gain = partial(Mutant, file="reference/gain.py")
 _layer_norm = partial(Mutant, file="reference/layer_norm.py")
-_layer_norm_op = partial(Mutant, file="ops/layer_norm.py")
+_rows = partial(Mutant, file="ops/row_formula.py")
 _rms_norm = partial(Mutant, file="reference/rms_norm.py")
 _rms_norm_op = partial(Mutant, file="ops/rms_norm.py")
 _functional = partial(Mutant, file="functional.py")
 
 _G = "    g = dy_MN if gain is None else dy_MN * gain\n"
-_DY = "            token_rows(dy, self.axes).to(rows.x_MN.dtype),\n"
-_DY_AS_CONTIGUOUS = (
-    "            token_rows(dy.as_strided(x.shape, torch.empty(x.shape).stride()), self.axes)"
-    ".to(rows.x_MN.dtype),\n"
-)
 
 MUTANTS: tuple[Mutant, ...] = (
     _gain(
@@ -69,38 +64,36 @@ MUTANTS: tuple[Mutant, ...] = (
         old="dx, x_hat = standardize_backward(g, x_MN, center=True, eps=eps, eps_place=eps_place)",
         new="dx, x_hat = standardize_backward(g, x_MN, center=True, eps=eps)",
     ),
-    _layer_norm_op(
-        id="layer-norm-output-in-float32",
+    _rows(
+        id="output-in-float32",
         family="output dtype wrong",
         tests=contract("forms", "any_pair_of_dtypes_returns_the_input_dtype"),
-        old="        return (y.to(x.dtype).reshape(x.shape),)\n",
-        new="        return (y.float().reshape(x.shape),)\n",
+        old="self.rows_forward(x_MN[part], weight, bias).to(dtype)",
+        new="self.rows_forward(x_MN[part], weight, bias).float()",
     ),
-    _layer_norm_op(
-        id="layer-norm-dy-read-as-contiguous",
+    _rows(
+        id="dy-read-as-contiguous",
         family="wrong stride of dy",
         tests=contract("forms", "strides_change_no_bit", "layer_norm"),
-        old=_DY,
-        new=_DY_AS_CONTIGUOUS,
-    ),
-    _layer_norm_op(
-        id="layer-norm-dgamma-rounded-like-x",
-        family="dgamma in half",
-        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
-        old="        shape = self.parameter_shape(x)\n",
-        new="        shape, dweight = self.parameter_shape(x), dweight.to(x.dtype)\n",
-    ),
-    _layer_norm_op(
-        id="layer-norm-dbeta-summed-like-x",
-        family="dgamma in half",
-        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
-        old="        shape = self.parameter_shape(x)\n",
+        old="        dy_MN, x_MN = token_rows(dy, self.axes), token_rows(x, self.axes)\n",
         new=(
-            "        shape = self.parameter_shape(x)\n"
-            "        dbias = torch.zeros_like(dbias, dtype=x.dtype)\n"
-            "        for row in token_rows(dy, self.axes):\n"
-            "            dbias = dbias + row\n"
+            "        dy = dy.as_strided(x.shape, torch.empty(x.shape).stride())\n"
+            "        dy_MN, x_MN = token_rows(dy, self.axes), token_rows(x, self.axes)\n"
         ),
+    ),
+    _rows(
+        id="dgamma-rounded-like-x",
+        family="dgamma in half",
+        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
+        old="            in_order(dweight).reshape(shape),\n",
+        new="            in_order(dweight).to(x.dtype).reshape(shape),\n",
+    ),
+    _rows(
+        id="dbeta-summed-like-dy",
+        family="dgamma in half",
+        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
+        old="            in_order(dbias).reshape(shape),\n",
+        new="            in_order(list(dy_MN)).reshape(shape),\n",
     ),
     _rms_norm(
         id="rms-norm-gain-lost-in-backward",
@@ -185,8 +178,14 @@ MUTANTS: tuple[Mutant, ...] = (
         id="rms-norm-output-in-float32",
         family="output dtype wrong",
         tests=contract("forms", "any_pair_of_dtypes_returns_the_input_dtype"),
-        old="        return (y.to(self._output_dtype(x, weight)).reshape(x.shape),)\n",
-        new="        return (y.float().reshape(x.shape),)\n",
+        old=(
+            '        if weight is None or self.output_dtype == "input":\n'
+            "            return x.dtype\n"
+        ),
+        new=(
+            '        if weight is None or self.output_dtype == "input":\n'
+            "            return torch.float32\n"
+        ),
     ),
     _rms_norm_op(
         id="rms-norm-weight-dtype-ignored",
@@ -201,13 +200,6 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=norm("options", "promoted_dtype_is_that_of_a_product"),
         old="        return torch.promote_types(x.dtype, weight.dtype)\n",
         new="        return weight.dtype\n",
-    ),
-    _rms_norm_op(
-        id="rms-norm-dy-read-as-contiguous",
-        family="wrong stride of dy",
-        tests=contract("forms", "strides_change_no_bit", "rms_norm"),
-        old=_DY,
-        new=_DY_AS_CONTIGUOUS,
     ),
     _functional(
         id="layer-norm-eps-ten-times",

@@ -92,7 +92,7 @@ def seeds_to_decide(interval: Interval, relation: Relation, threshold: float) ->
 
     Example:
         >>> seeds_to_decide(paired_interval([0.1, -0.1, 0.3, 0.1]), "above", 0.0)
-        6
+        13
     """
     if interval.count < 2:
         return None

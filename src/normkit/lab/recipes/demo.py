@@ -12,7 +12,7 @@ RECIPE = Recipe(
     question="Which of LayerNorm, BatchNorm and RMSNorm trains a small language model best, "
     "before or after the sub-layers?",
     task=TaskSpec(shape="windows", length=32),
-    model=ModelSpec(width=32, heads=4),
+    model=ModelSpec(width=32, heads=2),
     training=TrainingSpec(steps=200, interval=20, clip_norm=1.0),
     grid=Grid(
         norm=("layer_norm", "batch_norm", "rms_norm"),
