@@ -193,6 +193,14 @@ def test_divergence_is_a_result(tmp_path: Path) -> None:
     assert (again["status"], again["step"]) == ("diverged", result["step"])
 
 
+def test_a_broken_model_is_not_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last update may break what no later loss shows; the validation does."""
+    monkeypatch.setattr(Trainer, "evaluate", lambda _: {"validation": math.nan})
+    result = train(small.config(training={"steps": 2}), tmp_path)
+    assert (result["status"], result["step"]) == ("diverged", 2)
+    assert rows(tmp_path)[-1]["value"] is None
+
+
 @pytest.mark.parametrize(
     ("losses", "first"),
     [

@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_table([(m.id, m.family, m.file, " ".join(m.tests)) for m in mutants]))
         return 0
     try:
-        return _run(mutants, Project(ROOT), options.jobs)
+        with Project.frozen(ROOT) as project:
+            return _run(mutants, project, options.jobs)
     except (PatchError, HarnessError) as error:
         print(f"mutants: {error}.", file=sys.stderr)
         return 1

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -48,14 +49,22 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Project:
-    """A project with ``src/normkit`` and tests."""
+    """A project with tests and a package.
+
+    Attributes:
+        root: where the tests are run.
+        package: the sources that bugs are planted in copies of.
+    """
 
     root: Path
+    package: Path
 
-    @property
-    def package(self) -> Path:
-        """The sources as they are."""
-        return self.root / "src" / "normkit"
+    @classmethod
+    @contextmanager
+    def frozen(cls, root: Path) -> Iterator[Project]:
+        """Take the sources as they are now: edits during the run change nothing."""
+        with tempfile.TemporaryDirectory(prefix="normkit-mutants-") as folder:
+            yield cls(root, _copied(root / "src" / "normkit", Path(folder)))
 
     def run(self, mutant: Mutant) -> Outcome:
         """Plant one bug in a copy and run its tests there.

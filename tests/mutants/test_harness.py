@@ -12,6 +12,7 @@ from tests.mutants.draw import commit, named, third
 from tests.mutants.mutant import Mutant, PatchError, misfits
 from tests.mutants.runner import HarnessError, Outcome, Project
 
+PACKAGE = ROOT / "src" / "normkit"
 SOURCE = "import math\n\n\ndef half(x):\n    return x / 2\n"
 
 
@@ -27,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         "import normkit\n\ndef test_half():\n    assert normkit.half(4) == 2\n"
     )
     (tmp_path / "test_blind.py").write_text("def test_blind():\n    assert True\n")
-    return Project(tmp_path)
+    return Project(tmp_path, package)
 
 
 def bug(new: str, *, old: str = "x / 2", test: str = "test_half.py", name: str = "bug") -> Mutant:
@@ -36,9 +37,7 @@ def bug(new: str, *, old: str = "x / 2", test: str = "test_half.py", name: str =
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
 def test_patch_fits_exactly_one_place_and_compiles(mutant: Mutant) -> None:
-    assert mutant.patched(Project(ROOT).package) != (Project(ROOT).package / mutant.file).read_text(
-        encoding="utf-8"
-    )
+    assert mutant.patched(PACKAGE) != (PACKAGE / mutant.file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
@@ -51,13 +50,21 @@ def test_the_tests_that_must_kill_exist(mutant: Mutant) -> None:
 
 
 def test_ids_are_unique() -> None:
-    assert misfits(MUTANTS, Project(ROOT).package) == []
+    assert misfits(MUTANTS, PACKAGE) == []
 
 
 def test_a_bug_that_a_test_sees_is_killed(project: Project) -> None:
     outcome = project.run(bug("x / 3"))
     assert (outcome.verdict, outcome.why) == ("killed", "test_half.py::test_half")
     assert (project.package / "__init__.py").read_text() == SOURCE
+
+
+def test_edits_during_a_run_change_nothing(project: Project) -> None:
+    with Project.frozen(project.root) as frozen:
+        (project.package / "__init__.py").write_text("raise ValueError('half edited')\n")
+        assert frozen.run(bug("x / 3")).verdict == "killed"
+        assert frozen.run(bug("x / 2")).verdict == "survived"
+    assert not frozen.package.exists()
 
 
 def test_a_patch_that_changes_nothing_survives(project: Project) -> None:

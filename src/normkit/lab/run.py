@@ -51,8 +51,9 @@ def run(config: RunConfig, task: TextTask, folder: Path, report: Report) -> dict
         report: told about twice a second how far it is.
 
     Returns:
-        The content of ``result.json``: ``status`` is ``finished``, or ``diverged`` when a loss is
-        not finite or the mean loss of an interval is over 10 ln V; ``step`` is where that was.
+        The content of ``result.json``: ``status`` is ``finished``, or ``diverged`` when a loss, in
+        training or validation, is not finite, or the mean training loss of an interval is over
+        10 ln V; ``step`` is where that was.
     """
     return _Run(config, task, folder, report).to_end()
 
@@ -74,10 +75,13 @@ class _Run:
             interval = self._train_interval()
             losses = [float(loss) for loss in torch.stack(interval.losses)]
             bad = _first_bad(losses, self.limit)
+            evaluated = self.trainer.evaluate() if bad is None else {}
+            if not all(map(math.isfinite, evaluated.values())):
+                bad = len(losses) - 1  # its update is what broke the model
             if bad is not None:
-                self._write_records(interval, losses[: bad + 1], {})
+                self._write_records(interval, losses[: bad + 1], evaluated)
                 return self._finish("diverged", interval.first_step + bad + 1)
-            self._save(interval, losses, self.trainer.evaluate())
+            self._save(interval, losses, evaluated)
         return self._finish("finished", self.trainer.step)
 
     def _train_interval(self) -> _Interval:

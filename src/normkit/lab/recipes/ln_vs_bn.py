@@ -29,9 +29,9 @@ RECIPE = Recipe(
     title="LayerNorm against BatchNorm in a Transformer",
     question="Does BatchNorm fail in a Transformer language model, and what part do padding, "
     "batch size and running statistics have in it?",
-    task=TaskSpec(shape="lines", length=128, validation_sequences=256),
+    task=TaskSpec(shape="lines", length=128, validation_sequences=128),
     model=ModelSpec(width=128, heads=4),
-    training=TrainingSpec(steps=400, interval=50, warmup_steps=20, clip_norm=1.0),
+    training=TrainingSpec(steps=300, interval=50, warmup_steps=20, clip_norm=1.0),
     grid=Grid(
         norm=("layer_norm", "batch_norm", "masked_batch_norm", "rms_norm", "no_norm"),
         placement=("pre",),
