@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from tests.browser import browser, show
+
+__all__ = ["browser", "show"]  # fixtures, here once: a process can drive one browser
+
 
 class TorchRandom:
     """torch's generator as hypothesis wants it: it seeds it before every example."""

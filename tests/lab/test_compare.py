@@ -218,3 +218,14 @@ def test_records_can_be_read_by_hand(found: Comparison) -> None:
 
 
 FILE = "records.jsonl"
+
+
+@pytest.mark.parametrize("name", ["records.jsonl", "result.json"])
+def test_a_damaged_run_is_refused(folder: Path, name: str) -> None:
+    """A cut file of a finished run would change the verdicts without a word."""
+    out, text = folder / f"damaged-{name}", folder / "words.txt"
+    made = compare(text=text, seeds=1, out=out, **QUICK)  # type: ignore[arg-type]
+    run = out / "runs" / made.runs[0].config.id
+    (run / name).write_bytes((run / name).read_bytes()[:20])
+    with pytest.raises(StateError, match=r"^compare: the files of a finished run must be as"):
+        compare(out=out, resume=True)

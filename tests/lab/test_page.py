@@ -21,10 +21,7 @@ from normkit.lab.records import Record, append
 from normkit.lab.result import Comparison, read_comparison
 from normkit.pages import Chart, Page
 from tests.lab import small
-from tests.pages.conftest import browser, show
 from tests.pages.looking import points_drawn
-
-__all__ = ["browser", "show"]  # fixtures
 
 STEPS = 250
 RESULT = {"versions": {"torch": "2.0", "threads": 1}}
@@ -60,11 +57,10 @@ def planted(out: Path, norms: tuple[str, ...], depths: tuple[int, ...] = (2,)) -
         where = folder.run_folder(out, config.id)
         where.mkdir(parents=True)
         rows = records_of(config)
-        append(where / "records.jsonl", rows)
+        size = append(where / "records.jsonl", rows)
         status = "diverged" if config.norm == "no_norm" else "finished"
-        folder.write_json(
-            where / "result.json", {**RESULT, "status": status, "step": rows[-1].step}
-        )
+        end = {"status": status, "step": rows[-1].step, "records_bytes": size}
+        folder.write_json(where / "result.json", {**RESULT, **end})
     recipe = find("ln-vs-bn")
     return read_comparison(out, recipe, configs, small.text())
 

@@ -163,3 +163,13 @@ def test_every_subset_of_needed_gradients(case: Case) -> None:
         for leaf, need, gradient in zip(some, needs, want, strict=True):
             assert (leaf.grad is not None) == need
             assert not need or torch.equal(leaf.grad, gradient)
+
+
+@every_case
+def test_the_output_may_be_written_in_place(case: Case) -> None:
+    """What ReLU(inplace=True) after a norm does."""
+    f, leaves = as_function(case, case.layer())
+    want = torch.autograd.grad(f(*leaves).relu().pow(2).sum(), leaves)
+    got = torch.autograd.grad(f(leaves[0] * 1, *leaves[1:]).relu_().pow(2).sum(), leaves)
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b)

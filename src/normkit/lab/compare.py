@@ -168,7 +168,7 @@ def _train(plan: _Plan, jobs: int, console: Console) -> list[Outcome]:
     waiting = [
         config
         for config in plan.configs
-        if not (folder.run_folder(plan.out, config.id) / "result.json").exists()
+        if folder.read_result(folder.run_folder(plan.out, config.id)) is None
     ]
     pool = Pool(plan.out, text=plan.text.path, threads=plan.threads)
     steps = {config.id: config.training.steps for config in waiting}

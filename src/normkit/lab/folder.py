@@ -84,6 +84,26 @@ def read_plan(out: Path) -> dict[str, Any]:
     return plan
 
 
+def read_result(run: Path) -> dict[str, Any] | None:
+    """What a run wrote at its end; None where it has not ended.
+
+    Raises:
+        StateError: the result, or the records that belong to it, are not as they were written.
+    """
+    if not (run / "result.json").exists():
+        return None
+    try:
+        result = read_json(run / "result.json")
+        whole = result["records_bytes"] == (run / "records.jsonl").stat().st_size
+    except (ValueError, KeyError, TypeError, OSError):
+        whole = False
+    if not whole:
+        rule = "the files of a finished run must be as they were written"
+        fix = "Delete that folder and resume: the run starts again"
+        raise StateError(sentence("compare", rule, f"those in '{run}' are not", fix))
+    return result
+
+
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Hold the folder alone; the system lets go when the process ends, however it ends."""

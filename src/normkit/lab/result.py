@@ -9,7 +9,7 @@ from typing import Any
 
 from normkit.lab import records
 from normkit.lab.config import RunConfig
-from normkit.lab.folder import read_json, run_folder
+from normkit.lab.folder import read_result, run_folder
 from normkit.lab.judge import RunSummary, Verdict, judge
 from normkit.lab.measures import diverged, measure
 from normkit.lab.pool import Outcome
@@ -63,11 +63,9 @@ def read_comparison(
 ) -> Comparison:
     """Sum up the runs in a folder that have a result."""
     vocabulary = TextTask(text, configs[0].task).vocabulary
-    runs = [
-        _summary(out, config, recipe, vocabulary)
-        for config in configs
-        if (run_folder(out, config.id) / "result.json").exists()
-    ]
+    results = {config: read_result(run_folder(out, config.id)) for config in configs}
+    ended = {config: result for config, result in results.items() if result is not None}
+    runs = [_summary(out, c, result, recipe, vocabulary) for c, result in ended.items()]
     entropies = {"unigram": text.unigram_entropy, "bigram": text.bigram_entropy}
     return Comparison(
         out=out,
@@ -76,7 +74,7 @@ def read_comparison(
         verdicts=judge(recipe.claims, runs, entropies),
         rankings=rank(runs, recipe.rank_by),
         runs=runs,
-        versions=_versions([read_json(run_folder(out, r.config.id) / "result.json") for r in runs]),
+        versions=_versions(list(ended.values())),
     )
 
 
@@ -95,8 +93,9 @@ def _versions(results: Sequence[Mapping[str, Any]]) -> dict[str, list[object]]:
     return found
 
 
-def _summary(out: Path, config: RunConfig, recipe: Recipe, vocabulary: int) -> RunSummary:
-    result = read_json(run_folder(out, config.id) / "result.json")
+def _summary(
+    out: Path, config: RunConfig, result: Mapping[str, Any], recipe: Recipe, vocabulary: int
+) -> RunSummary:
     found = measure(run_records(out, config), tail=recipe.tail)
     if result["status"] == "diverged":
         found = diverged(found, vocabulary)

@@ -154,6 +154,7 @@ class _Run:
             "seconds": seconds,
             "tokens_per_s": tokens / seconds,
             "versions": versions(),
+            "records_bytes": (self.folder / "records.jsonl").stat().st_size,
         }
         write_json(self.folder / "result.json", result)
         return result

@@ -49,8 +49,11 @@ def _zero_or_one(valid: Tensor) -> bool:
     return bool(((valid == 0) | (valid == 1)).all())
 
 
-def check_floating(who: str, x: Tensor) -> None:
+def check_floating(who: str, x: object) -> None:
     """Raise :class:`DtypeError` unless x is a real floating-point tensor."""
+    if not isinstance(x, Tensor):
+        rule = "x must be a torch.Tensor"
+        raise DtypeError(sentence(who, rule, f"it is {type(x).__name__}", "Try torch.as_tensor(x)"))
     if not x.is_floating_point():
         rule = "x must be a floating-point tensor"
         raise DtypeError(sentence(who, rule, f"x is {x.dtype}", "Try x.float()"))
@@ -97,5 +100,6 @@ def check_options(who: str, eps: float | None, eps_place: EpsPlace, impl: str) -
     """Check the options that every op has."""
     check_choice(who, "eps_place", eps_place, EPS_PLACES)
     check_impl(who, impl)
-    if eps is not None and not 0.0 <= eps < math.inf:
-        raise OptionError(sentence(who, "eps must be finite and at least 0", f"it is {eps}"))
+    number = isinstance(eps, int | float) and not isinstance(eps, bool)
+    if eps is not None and not (number and 0.0 <= eps < math.inf):
+        raise OptionError(sentence(who, "eps must be finite and at least 0", f"it is {eps!r}"))

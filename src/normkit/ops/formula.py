@@ -70,7 +70,7 @@ class Recomputed(torch.autograd.Function):
         ctx.bias_dtype = None if bias is None else bias.dtype
         y, *statistics = formula.forward(x, weight, bias, *extras)
         ctx.mark_non_differentiable(*statistics)
-        return y, *statistics
+        return not_a_view(y), *statistics
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
@@ -81,6 +81,18 @@ class Recomputed(torch.autograd.Function):
         needed = ctx.needs_input_grad[1:4]
         wanted = (g if need else None for g, need in zip(gradients, needed, strict=True))
         return None, *wanted, *(None for _ in extras)
+
+
+def not_a_view(y: Tensor) -> Tensor:
+    """The same memory without the tie to a base, which y has when it was reshaped.
+
+    Autograd forbids writing in place to a view that a function returns, and users do so: a
+    ``ReLU(inplace=True)`` after a norm.
+    """
+    if not y._is_view():
+        return y
+    same: Tensor = y.new_empty(0).set_(y)  # type: ignore[call-overload]
+    return same
 
 
 def in_dtypes(
