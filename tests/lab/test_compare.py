@@ -39,6 +39,12 @@ def found(folder: Path, console: Console) -> Comparison:
     return compare(text=text, seeds=2, out=out, console=console, **QUICK)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what takes seconds and is not looked at."""
+    monkeypatch.setattr("normkit.lab.page.write", lambda found: None)
+
+
 def test_every_run_has_its_folder(found: Comparison) -> None:
     """And nothing else is there."""
     names = {run.config.id for run in found.runs}
@@ -130,6 +136,7 @@ def test_resume_of_a_finished_comparison_trains_nothing(found: Comparison) -> No
     assert console.file.getvalue() == ""
 
 
+@pytest.mark.usefixtures("no_page")
 def test_seeds_can_grow(folder: Path) -> None:
     """The runs that are there stay; the new seed joins."""
     text, out = folder / "words.txt", folder / "grows"
@@ -143,6 +150,7 @@ def test_seeds_can_grow(folder: Path) -> None:
     assert read_json(out / "recipe.json")["options"]["seeds"] == 2
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_failed_run_is_told_and_can_be_tried_again(folder: Path) -> None:
     """Here the records of one run cannot be written, as a folder stands in their place."""
     text, out = folder / "words.txt", folder / "fails"
@@ -181,6 +189,7 @@ def test_default_folders(tmp_path: Path) -> None:
     assert new_name("demo", tmp_path) == tmp_path / "demo-2"
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_changed_text_is_refused(tmp_path: Path) -> None:
     """Runs on two texts are no comparison."""
     path, out = small.write_text(tmp_path), tmp_path / "out"
@@ -220,6 +229,7 @@ def test_records_can_be_read_by_hand(found: Comparison) -> None:
 FILE = "records.jsonl"
 
 
+@pytest.mark.usefixtures("no_page")
 @pytest.mark.parametrize("name", ["records.jsonl", "result.json"])
 def test_a_damaged_run_is_refused(folder: Path, name: str) -> None:
     """A cut file of a finished run would change the verdicts without a word."""

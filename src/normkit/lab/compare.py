@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from normkit.errors import DataError, StateError, sentence
-from normkit.lab import folder, page
+from normkit.lab import folder
 from normkit.lab.config import RunConfig
 from normkit.lab.display import Display
 from normkit.lab.grid import adjusted, check_runs, expand
@@ -152,6 +152,8 @@ def _plan(out: Path, options: Options, threads: int, *, new: bool) -> _Plan:
 
 
 def _execute(plan: _Plan, jobs: int, console: Console) -> Comparison:
+    from normkit.lab import page  # draws with libraries that no worker process should wait for
+
     with folder.locked(plan.out):
         if plan.new:  # again, now that nobody else can write: another process may have been faster
             folder.check_new(plan.out)

@@ -55,11 +55,18 @@ def run(config: RunConfig, task: TextTask, folder: Path, report: Report) -> dict
         training or validation, is not finite, or the mean training loss of an interval is over
         10 ln V; ``step`` is where that was.
     """
-    return _Run(config, task, folder, report).to_end()
+    going = Run(config, task, folder, report)
+    while True:
+        result = going.advance()
+        if result is not None:
+            return result
 
 
-class _Run:
+class Run:
+    """A run where it stands on disk; see :func:`run` for the arguments."""
+
     def __init__(self, config: RunConfig, task: TextTask, folder: Path, report: Report) -> None:
+        """Go back to the last checkpoint, or start."""
         self.config, self.folder, self.report = config, folder, report
         self.trainer = Trainer(config, task)
         self.limit = EXPLODED * math.log(task.vocabulary)
@@ -69,20 +76,21 @@ class _Run:
         write_aside(folder / "config.json", config.to_json().encode())
         self._restore()
 
-    def to_end(self) -> dict[str, Any]:
-        steps = self.config.training.steps
-        while self.trainer.step < steps:
-            interval = self._train_interval()
-            losses = [float(loss) for loss in torch.stack(interval.losses)]
-            bad = _first_bad(losses, self.limit)
-            evaluated = self.trainer.evaluate() if bad is None else {}
-            if not all(map(math.isfinite, evaluated.values())):
-                bad = len(losses) - 1  # its update is what broke the model
-            if bad is not None:
-                self._write_records(interval, losses[: bad + 1], evaluated)
-                return self._finish("diverged", interval.first_step + bad + 1)
-            self._save(interval, losses, evaluated)
-        return self._finish("finished", self.trainer.step)
+    def advance(self) -> dict[str, Any] | None:
+        """Train one interval, evaluate, write; return the result once there is nothing to train."""
+        if self.trainer.step >= self.config.training.steps:
+            return self._finish("finished", self.trainer.step)
+        interval = self._train_interval()
+        losses: list[float] = torch.stack(interval.losses).tolist()
+        bad = _first_bad(losses, self.limit)
+        evaluated = self.trainer.evaluate() if bad is None else {}
+        if not all(map(math.isfinite, evaluated.values())):
+            bad = len(losses) - 1  # its update is what broke the model
+        if bad is not None:
+            self._write_records(interval, losses[: bad + 1], evaluated)
+            return self._finish("diverged", interval.first_step + bad + 1)
+        self._save(interval, losses, evaluated)
+        return None
 
     def _train_interval(self) -> _Interval:
         trainer, training = self.trainer, self.config.training
