@@ -16,7 +16,7 @@ MAX_PARAMETERS = 7  # without self and cls
 
 # Verbs take as many options as a person can set, and drop-in layers and functions repeat torch's
 # signature; there the signature is not counted.
-FREE_FILES = ("src/normkit/cli/", "src/normkit/functional.py")
+FREE_FILES = ("src/normkit/cli/", "src/normkit/functional/")
 FREE_CONSTRUCTORS = ("src/normkit/layers/",)
 FREE_FUNCTIONS = frozenset(
     {

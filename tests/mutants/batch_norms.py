@@ -9,7 +9,8 @@ from tests.mutants.selections import batch_bounds, contract, norm
 
 _formula = partial(Mutant, file="reference/batch_norm.py")
 _op = partial(Mutant, file="ops/batch_norm.py")
-_functional = partial(Mutant, file="functional.py")
+_functional = partial(Mutant, file="functional/batch_norm.py")
+_running = partial(Mutant, file="functional/running.py")
 
 _STANDARDIZED = (
     "    return (_real(x_CR, valid_R) - mean_C[:, None]) / (var_C[:, None] + eps).sqrt()\n"
@@ -113,8 +114,8 @@ MUTANTS: tuple[Mutant, ...] = (
         family="mask ignored in statistics",
         file="reference/standardize.py",
         tests=batch_bounds("masked", "float32", "unit"),
-        old="measured_N is None else measured_N.sum().clamp(min=1)",
-        new="measured_N is None else x_MN.shape[-1]",
+        old="    return measured_N.sum(-1, keepdim=True).clamp(min=1)\n",
+        new="    return x_MN.shape[-1]\n",
     ),
     _formula(
         id="batch-norm-mask-ignored-in-variance",
@@ -184,10 +185,10 @@ MUTANTS: tuple[Mutant, ...] = (
         id="batch-norm-dy-read-as-contiguous",
         family="wrong stride of dy",
         tests=contract("forms", "strides_change_no_bit", "batch_norm_image"),
-        old="        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(*extras)\n",
+        old="        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(mask)\n",
         new=(
             "        dy = dy.as_strided(x.shape, torch.empty(x.shape).stride())\n"
-            "        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(*extras)\n"
+            "        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(mask)\n"
         ),
     ),
     _op(
@@ -236,32 +237,32 @@ MUTANTS: tuple[Mutant, ...] = (
         old="    formula = ops.BatchNormFormula(axis, float(eps))\n",
         new="    formula = ops.BatchNormFormula(axis, 1e-3)\n",
     ),
-    _functional(
+    _running(
         id="running-variance-biased",
         family="running variance biased",
         tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
-        old="        unbiased = var * (wide_n / (wide_n - 1).clamp(min=1))\n",
-        new="        unbiased = var\n",
+        old="    return var * (wide_n / (wide_n - 1).clamp(min=1))\n",
+        new="    return var\n",
     ),
-    _functional(
+    _running(
         id="momentum-swapped",
         family="momentum swapped",
         tests=contract("modules", "equals_torch_where_the_meaning_is_the_same", "batch_norm"),
-        old="    moved = (1 - momentum) * wide + momentum * new.detach()\n",
-        new="    moved = momentum * wide + (1 - momentum) * new.detach()\n",
+        old="    after = (1 - momentum) * wide + momentum * new.detach()\n",
+        new="    after = momentum * wide + (1 - momentum) * new.detach()\n",
     ),
-    _functional(
+    _running(
         id="padding-alone-moves-the-statistics",
         family="mask ignored in statistics",
         tests=norm("batch_norm", "all_padding_touches_nothing"),
-        old="    return torch.where(defined, moved, wide).to(old.dtype)\n",
-        new="    return moved.to(old.dtype)\n",
+        old="    return torch.where(defined, after, wide).to(old.dtype)\n",
+        new="    return after.to(old.dtype)\n",
     ),
     _functional(
         id="one-position-moves-the-variance",
         family="running variance biased",
         tests=norm("batch_norm", "one_real_position_gives_the_bias_and_keeps_the_variance"),
-        old="_moved(running_var, unbiased, momentum, n > 1)",
-        new="_moved(running_var, unbiased, momentum, n > 0)",
+        old="moved(running_var, unbiased(var, n), momentum, n > 1)",
+        new="moved(running_var, unbiased(var, n), momentum, n > 0)",
     ),
 )

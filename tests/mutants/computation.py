@@ -258,9 +258,9 @@ MUTANTS: tuple[Mutant, ...] = (
         family="dy overwritten",
         tests=contract("forms", "incoming_gradient_and_input_are_not_written", "layer_norm"),
         file="ops/formula.py",
-        old="        wide = ctx.formula.backward(dy, x, weight, *extras)\n",
+        old="        gradients = in_dtypes(ctx.formula.backward(dy, *tensors), tensors)\n",
         new=(
-            "        wide = ctx.formula.backward(dy, x, weight, *extras)\n"
+            "        gradients = in_dtypes(ctx.formula.backward(dy, *tensors), tensors)\n"
             "        if dy.is_contiguous():\n"
             "            dy.detach().zero_()\n"
         ),
@@ -278,15 +278,18 @@ MUTANTS: tuple[Mutant, ...] = (
         family="compiled path",
         tests=contract("graphs", "compiles_whole_and_gives_the_same", "layer_norm"),
         file="ops/registration.py",
-        old="forward(x, weight, bias, *rest[:skip])\n",
-        new="forward(x, weight, None, *rest[:skip])\n",
+        old="        results = kind(*args[count:]).forward(*args[:count])\n",
+        new="        results = kind(*args[count:]).forward(*args[:2], None, *args[3:count])\n",
     ),
     Mutant(
         id="gain-lost-in-compiled-backward",
         family="compiled path",
         tests=contract("graphs", "compiled_gradients", "layer_norm"),
         file="ops/registration.py",
-        old="        return kind(*rest[skip:]).backward(dy, x, weight, *rest[:skip])\n",
-        new="        return kind(*rest[skip:]).backward(dy, x, None, *rest[:skip])\n",
+        old="in_dtypes(kind(*args[count:]).backward(dy, *tensors), tensors)\n",
+        new=(
+            "in_dtypes(\n            kind(*args[count:])"
+            ".backward(dy, tensors[0], None, *tensors[2:]), tensors\n        )\n"
+        ),
     ),
 )

@@ -12,7 +12,7 @@ _layer_norm = partial(Mutant, file="reference/layer_norm.py")
 _rows = partial(Mutant, file="ops/row_formula.py")
 _rms_norm = partial(Mutant, file="reference/rms_norm.py")
 _rms_norm_op = partial(Mutant, file="ops/rms_norm.py")
-_functional = partial(Mutant, file="functional.py")
+_functional = partial(Mutant, file="functional/rms_norm.py")
 
 _G = "    g = dy_MN if gain is None else dy_MN * gain\n"
 
@@ -68,32 +68,33 @@ MUTANTS: tuple[Mutant, ...] = (
         id="output-in-float32",
         family="output dtype wrong",
         tests=contract("forms", "any_pair_of_dtypes_returns_the_input_dtype"),
-        old="self.rows_forward(x_MN[part], weight, bias).to(dtype)",
-        new="self.rows_forward(x_MN[part], weight, bias).float()",
+        old="self.rows_forward(*t).to(dtype)",
+        new="self.rows_forward(*t).float()",
     ),
     _rows(
         id="dy-read-as-contiguous",
         family="wrong stride of dy",
         tests=contract("forms", "strides_change_no_bit", "layer_norm"),
-        old="        dy_MN, x_MN = token_rows(dy, self.axes), token_rows(x, self.axes)\n",
+        old="        tensors, dy_MN = self._as_rows(x, *rest), token_rows(dy, self.axes)\n",
         new=(
             "        dy = dy.as_strided(x.shape, torch.empty(x.shape).stride())\n"
-            "        dy_MN, x_MN = token_rows(dy, self.axes), token_rows(x, self.axes)\n"
+            "        tensors, dy_MN = self._as_rows(x, *rest), token_rows(dy, self.axes)\n"
         ),
     ),
     _rows(
         id="dgamma-rounded-like-x",
         family="dgamma in half",
         tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
-        old="            in_order(dweight).reshape(shape),\n",
-        new="            in_order(dweight).to(x.dtype).reshape(shape),\n",
+        old="        return in_order(parts).reshape(tensor.shape)\n",
+        new="        return in_order(parts).bfloat16().reshape(tensor.shape)\n",
     ),
-    _rows(
+    Mutant(
         id="dbeta-summed-like-dy",
+        file="ops/layer_norm.py",
         family="dgamma in half",
         tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
-        old="            in_order(dbias).reshape(shape),\n",
-        new="            in_order(list(dy_MN)).reshape(shape),\n",
+        old="        return rows.gradient(dx), dweight, dbias\n",
+        new="        return rows.gradient(dx), dweight, sum(list(dy_MN))\n",
     ),
     _rms_norm(
         id="rms-norm-gain-lost-in-backward",
@@ -201,7 +202,8 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        return torch.promote_types(x.dtype, weight.dtype)\n",
         new="        return weight.dtype\n",
     ),
-    _functional(
+    Mutant(
+        file="functional/layer_norm.py",
         id="layer-norm-eps-ten-times",
         family="eps of the wrong value",
         tests=bounds("layer_norm", "float32", "tiny"),

@@ -11,24 +11,26 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
 
-from tests.norms.cases import CASES, STATELESS_CASES, TOKEN_CASES, Case
+from tests.norms.cases import EXACT_CASES, STATELESS_CASES, TOKEN_CASES, Case
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+every_case = pytest.mark.parametrize("case", EXACT_CASES, ids=lambda c: c.name)
 stateless_case = pytest.mark.parametrize("case", STATELESS_CASES, ids=lambda c: c.name)
 token_case = pytest.mark.parametrize("case", TOKEN_CASES, ids=lambda c: c.name)
 
 
 def as_function(case: Case, layer: nn.Module) -> tuple[Callable[..., Tensor], tuple[Tensor, ...]]:
-    """The layer as a function of x and all its parameters, and those, as leaves."""
+    """The layer as a function of x, its other inputs and all its parameters, and those leaves."""
     names = [name for name, _ in layer.named_parameters()]
-    valid = torch.arange(case.shape[1]) < torch.tensor([[case.shape[1]], [1], [2]])
+    _, *others = case.arguments(torch.empty(case.shape, dtype=torch.float64))
+    inputs = [t for t in others if t.is_floating_point()]
 
-    def f(x: Tensor, *parameters: Tensor) -> Tensor:
-        values = dict(zip(names, parameters, strict=True))
-        args = (x, valid) if case.masked else (x,)
+    def f(x: Tensor, *rest: Tensor) -> Tensor:
+        given = iter(rest[: len(inputs)])
+        args = (x, *(next(given) if t.is_floating_point() else t for t in others))
+        values = dict(zip(names, rest[len(inputs) :], strict=True))
         return functional_call(layer, values, args)  # type: ignore[no-any-return]
 
-    leaves = [p.detach().clone().requires_grad_() for p in layer.parameters()]
+    leaves = [t.detach().clone().requires_grad_() for t in (*inputs, *layer.parameters())]
     return f, (case.input().requires_grad_(), *leaves)
 
 

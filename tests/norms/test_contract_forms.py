@@ -19,9 +19,10 @@ token_case = pytest.mark.parametrize("case", TOKEN_CASES, ids=lambda c: c.name)
 
 @given(leading=st.lists(st.integers(0, 3), max_size=4), case=st.sampled_from(TOKEN_CASES))
 def test_any_leading_shape_gives_each_row_alone(leading: list[int], case: Case) -> None:
+    assert case.row is not None
     layer = case.layer()
-    axes = len(layer.normalized_shape)
-    x = torch.randn(*leading, *layer.normalized_shape, dtype=torch.float64)
+    axes = len(case.row)
+    x = torch.randn(*leading, *case.row, dtype=torch.float64)
     y = layer(x)
     assert y.shape == x.shape
     for index in itertools.product(*map(range, leading)):
@@ -69,7 +70,7 @@ def test_any_pair_of_dtypes_returns_the_input_dtype(
 ) -> None:
     layer = case.layer(weight_dtype)
     x = case.input(dtype).requires_grad_()
-    y = case.function(layer)(x)
+    y = case.function(layer, dtype)(x)
     assert y.dtype == dtype
     dy = torch.randn_like(y)
     y.backward(dy)
@@ -91,7 +92,8 @@ def test_any_pair_of_dtypes_returns_the_input_dtype(
             tail = {"rtol": 2 * rounding, "atol": 2 * rounding}
         if getattr(layer, "eps", 0) is None:
             exact.eps = functional.default_eps(dtype)
-        torch.testing.assert_close(y.double(), case.function(exact)(x.detach().double()), **tail)
+        others = [t.double() if t.is_floating_point() else t for t in case.arguments(x.detach())]
+        torch.testing.assert_close(y.double(), exact(*others), **tail)
 
 
 @every_case
@@ -99,8 +101,8 @@ def test_any_pair_of_dtypes_returns_the_input_dtype(
 def test_autocast_keeps_the_input_dtype(case: Case, dtype: torch.dtype) -> None:
     layer = case.layer(torch.float32)
     with torch.autocast("cpu", dtype):
-        assert case.function(layer)(case.input(dtype)).dtype == dtype
-        assert case.function(layer)(case.input(torch.float32)).dtype == torch.float32
+        for kept in (dtype, torch.float32):
+            assert case.function(layer, kept)(case.input(kept)).dtype == kept
 
 
 @every_case
@@ -108,7 +110,7 @@ def test_an_empty_batch_changes_nothing(case: Case) -> None:
     layer = case.layer()
     before = {name: value.clone() for name, value in layer.state_dict().items()}
     x = torch.empty(0, *case.shape[1:], dtype=torch.float64, requires_grad=True)
-    y = layer(x)
+    y = layer(*case.arguments(x))
     y.backward(torch.empty_like(y))
     assert y.shape == x.shape
     for parameter in layer.parameters():
@@ -132,8 +134,9 @@ def test_gradients_off_gives_the_same_bits(case: Case) -> None:
 @token_case
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_row_does_not_depend_on_other_rows(case: Case, dtype: torch.dtype) -> None:
+    assert case.row is not None
     layer = case.layer(dtype)
-    x = torch.randn(257, *layer.normalized_shape).to(dtype)
+    x = torch.randn(257, *case.row).to(dtype)
     y = layer(x)
     for i in (0, 100, 256):
         assert torch.equal(layer(x[i]), y[i])

@@ -100,7 +100,7 @@ PUBLISHED: dict[str, NormSpec | tuple[NormSpec, ...]] = {
         over=TOKENS, gain=PLAIN_BIAS, stats=dataclasses.replace(BATCH, momentum=None)
     ),
     "PowerNorm": (
-        rms(over=("group",), groups=4, eps=1e-5, gain=GainSpec(form="none")),
+        rms(over=("group",), groups=1, eps=1e-5, gain=GainSpec(form="none")),
         NormSpec(
             over=TOKENS,
             center=False,
@@ -111,7 +111,7 @@ PUBLISHED: dict[str, NormSpec | tuple[NormSpec, ...]] = {
                 eval="running",
                 momentum=0.1,
                 backward_momentum=0.1,
-                warmup=8000,
+                warmup=10000,
                 backward="running",
                 masked=True,
             ),

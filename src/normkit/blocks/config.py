@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from normkit.blocks.ffn import ACTIVATIONS, Activation
+from normkit.blocks.norm import check_token_norm, has_gain
 from normkit.blocks.placement import check_placement
 from normkit.blocks.positions import PositionKind
 from normkit.errors import OptionError, check_choice, sentence
-from normkit.spec import PlacementSpec, norm_entry, placement_entry
+from normkit.spec import PlacementSpec, placement_entry
 
 WHO = "TransformerConfig"
 
@@ -24,12 +25,18 @@ class TransformerConfig:
         heads: attention heads; divides ``width``.
         ffn_width: features inside the feed-forward; None is ``4 * width``.
         max_length: T at most.
-        norm: a name of ``normkit.spec.NORMS``; every norm of the model is this one.
+        norm: a name of ``normkit.spec.NORMS`` that :func:`~normkit.blocks.token_norms` lists;
+            every norm of the model is this one.
         placement: a name of ``normkit.spec.PLACEMENTS``, or a PlacementSpec.
         positions: ``learned`` or ``sinusoidal`` vectors, added to the token vectors.
         dropout: probability with which an element of a branch is dropped, after the sub-layer and
             before the residual add; nothing else is dropped.
         activation: ``gelu`` or ``relu``.
+        last_gain: factor on the initial gain of the norm that ends each branch, such as 0.1; at 0
+            every block starts as the identity. For placements that end every branch in a norm
+            (sandwich, peri).
+        zero_init_branches: start the last matrix of each branch from 0, so that a branch adds
+            nothing. For placements that end no branch in a norm.
 
     Raises:
         OptionError: one sentence for the first field that has no meaning.
@@ -50,6 +57,8 @@ class TransformerConfig:
     positions: PositionKind = "learned"
     dropout: float = 0.0
     activation: Activation = "gelu"
+    last_gain: float = 1.0
+    zero_init_branches: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -65,9 +74,10 @@ class TransformerConfig:
             raise OptionError(sentence(WHO, rule, f"dropout is {self.dropout}"))
         check_choice(WHO, "positions", self.positions, ("learned", "sinusoidal"))
         check_choice(WHO, "activation", self.activation, tuple(ACTIVATIONS))
-        norm_entry(self.norm)
+        check_token_norm(WHO, self.norm)
         named = self.placement if isinstance(self.placement, str) else None
         check_placement(self.placement_spec, named)
+        _check_start(self)
 
     @property
     def hidden(self) -> int:
@@ -86,3 +96,27 @@ def _check_size(option: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         rule = f"{option} must be an integer of at least 1"
         raise OptionError(sentence(WHO, rule, f"{option} is {value!r}"))
+
+
+def _check_start(config: TransformerConfig) -> None:
+    """Refuse a start that has no effect, or from which nothing would be learned."""
+    gain, zero, spec = config.last_gain, config.zero_init_branches, config.placement_spec
+    if not 0.0 <= gain <= 1.0:
+        raise OptionError(sentence(WHO, "last_gain must lie in [0, 1]", f"last_gain is {gain}"))
+    normed = has_gain(config.norm)
+    if gain != 1.0 and not (normed and set(spec.norm_out) >= {"attention", "ffn"}):
+        rule = "last_gain needs a norm with a gain at the end of every branch"
+        came = f"norm is {config.norm!r} and norm_out is {spec.norm_out}"
+        raise OptionError(sentence(WHO, rule, came, "Try zero_init_branches=True"))
+    if zero and normed and spec.norm_out:
+        # N(0) = 0, but its derivative there is 1 / sqrt(eps): the first step would be a leap.
+        rule = "zero_init_branches needs branches that no norm follows"
+        came = f"norm_out is {spec.norm_out}"
+        fix = "last_gain=0.0" if gain == 1.0 else "zero_init_branches=False"
+        raise OptionError(sentence(WHO, rule, came, f"Try {fix}"))
+    scale = spec.branch_scale
+    if (zero or gain == 0.0) and scale.rule != "constant" and scale.value == 0.0:
+        # d(a f)/da = f and d(a f)/df = a: with both 0 neither ever gets a gradient.
+        rule = "branches start from 0 by one factor, not by two"
+        came = f"branch_scale starts from 0 and {'zero_init_branches' if zero else 'last_gain'} too"
+        raise OptionError(sentence(WHO, rule, came, "Leave one of them out"))

@@ -8,6 +8,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from normkit.blocks.norm import TokenNorm
 from normkit.errors import check_choice
 
 Activation = Literal["gelu", "relu"]
@@ -16,12 +17,16 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu":
 
 
 class FeedForward(nn.Module):
-    """``W2 a(W1 x + b1) + b2``, each token by itself.
+    """``W2 N(a(W1 x + b1)) + b2``, each token by itself; N where it is given.
+
+    The norm inside stands after the activation and before the second matrix, as Sub-LN and
+    NormFormer have it.
 
     Args:
         width: D, features of a token.
         hidden: features between the two matrices.
         activation: ``gelu`` (the exact one) or ``relu``.
+        norm_inside: N, over ``hidden`` features; None leaves it out.
 
     Example:
         >>> import torch
@@ -29,16 +34,27 @@ class FeedForward(nn.Module):
         torch.Size([2, 3, 8])
     """
 
-    def __init__(self, width: int, hidden: int, *, activation: Activation = "gelu") -> None:
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        *,
+        activation: Activation = "gelu",
+        norm_inside: TokenNorm | None = None,
+    ) -> None:
         super().__init__()
         check_choice("FeedForward", "activation", activation, tuple(ACTIVATIONS))
         self.first = nn.Linear(width, hidden)
+        self.norm_inside = norm_inside
         self.second = nn.Linear(hidden, width)
         self.activation = activation
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        """Map (B, T, D) to (B, T, D)."""
-        y: Tensor = self.second(ACTIVATIONS[self.activation](self.first(x_BTD)))
+    def forward(self, x_BTD: Tensor, valid_BT: Tensor | None = None) -> Tensor:
+        """Map (B, T, D) to (B, T, D); ``valid_BT`` goes to the norm inside."""
+        y: Tensor = ACTIVATIONS[self.activation](self.first(x_BTD))
+        if self.norm_inside is not None:
+            y = self.norm_inside(y, valid_BT)
+        y = self.second(y)
         return y
 
     def extra_repr(self) -> str:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from normkit.blocks.attention import SelfAttention
+from normkit.blocks.attention import Attention, CrossAttention, SelfAttention
+from normkit.blocks.constants import StackConstants
 from normkit.blocks.ffn import FeedForward
+from normkit.blocks.placement import Residual
 from normkit.blocks.positions import LearnedPositions
 from normkit.errors import ShapeError, sentence
 from normkit.spec import InitGain
-from normkit.spec.placement import InitRule
 
 # Tokens start at the scale that a norm gives, E||x||^2 = D: the bound on the growth of a pre-norm
 # stream starts from it (Xiong et al. 2020, lemma 2), and the first branch is measured against it.
@@ -25,30 +26,39 @@ POSITION_STD = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class RoleGains:
-    """Factors on Xavier's standard deviation, by role."""
+    """Factors on Xavier's standard deviation, by role; ``cross_`` means in cross attention."""
 
     ffn: float = 1.0
     value: float = 1.0
     output: float = 1.0
     query_key: float = 1.0
+    cross_value: float = 1.0
+    cross_output: float = 1.0
 
 
-def role_gains(init: InitGain, *, beta: float) -> RoleGains:
-    """Turn the rules of a placement into numbers; rule ``deepnorm`` stands for ``beta``.
+def role_gains(init: InitGain, constants: StackConstants) -> RoleGains:
+    """Turn the rules of a placement into numbers.
+
+    Rule ``deepnorm`` stands for beta, in cross attention too; rule ``sub_ln`` for gamma, and for 1
+    in cross attention. torchscale, by the authors of both, goes by the names of parameters
+    instead: it scales biases too, gives query, key and value a gain of 1/sqrt(2) on top, and
+    leaves the feed-forward at torch's own start.
 
     Example:
-        >>> role_gains(InitGain(ffn="deepnorm"), beta=0.5)
-        RoleGains(ffn=0.5, value=1.0, output=1.0, query_key=1.0)
+        >>> constants = StackConstants(alpha=2.0, beta=0.5, gamma=1.5)
+        >>> role_gains(InitGain(ffn="deepnorm"), constants)  # doctest: +NORMALIZE_WHITESPACE
+        RoleGains(ffn=0.5, value=1.0, output=1.0, query_key=1.0,
+                  cross_value=1.0, cross_output=1.0)
     """
-
-    def gain(rule: InitRule) -> float:
-        return beta if rule == "deepnorm" else 1.0
-
+    here = {"one": 1.0, "deepnorm": constants.beta, "sub_ln": constants.gamma}
+    cross = {**here, "sub_ln": 1.0}
     return RoleGains(
-        ffn=gain(init.ffn),
-        value=gain(init.value),
-        output=gain(init.output),
-        query_key=gain(init.query_key),
+        ffn=here[init.ffn],
+        value=here[init.value],
+        output=here[init.output],
+        query_key=here[init.query_key],
+        cross_value=cross[init.value],
+        cross_output=cross[init.output],
     )
 
 
@@ -94,6 +104,8 @@ def init_by_role_(model: nn.Module, gains: RoleGains) -> None:
     query, key                        Xavier normal times ``query_key``
     value (its slice of ``qkv``)      Xavier normal times ``value``
     attention output                  Xavier normal times ``output``
+    query, key of cross attention     Xavier normal times ``query_key``
+    value, output of the same         Xavier normal times ``cross_value``, ``cross_output``
     both of the feed-forward          Xavier normal times ``ffn``
     tokens                            normal with standard deviation ``TOKEN_STD``
     learned positions                 normal with standard deviation ``POSITION_STD``
@@ -110,6 +122,10 @@ def init_by_role_(model: nn.Module, gains: RoleGains) -> None:
         if isinstance(module, SelfAttention):
             init_linear_(module.qkv, gains.query_key, gains.query_key, gains.value)
             init_linear_(module.output, gains.output)
+        elif isinstance(module, CrossAttention):
+            init_linear_(module.query, gains.query_key)
+            init_linear_(module.key_value, gains.query_key, gains.cross_value)
+            init_linear_(module.output, gains.cross_output)
         elif isinstance(module, FeedForward):
             init_linear_(module.first, gains.ffn)
             init_linear_(module.second, gains.ffn)
@@ -117,3 +133,41 @@ def init_by_role_(model: nn.Module, gains: RoleGains) -> None:
             nn.init.normal_(module.weight, std=POSITION_STD)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=TOKEN_STD)
+
+
+@torch.no_grad()
+def zero_branches_(model: nn.Module) -> None:
+    """Set the last matrix of every branch inside ``model`` to 0: a branch then adds its bias, 0.
+
+    Example:
+        >>> ffn = FeedForward(4, 8)
+        >>> zero_branches_(ffn)
+        >>> ffn(torch.ones(1, 1, 4)).abs().max() == ffn.second.bias.abs().max()
+        tensor(True)
+    """
+    for module in model.modules():
+        if isinstance(module, Attention):
+            nn.init.zeros_(module.output.weight)
+        elif isinstance(module, FeedForward):
+            nn.init.zeros_(module.second.weight)
+
+
+@torch.no_grad()
+def scale_last_gains_(model: nn.Module, factor: float) -> None:
+    """Multiply the gain of the norm that ends a branch, for every branch inside ``model``.
+
+    A zero-centred norm stores its gain less 1, so there 1 + w is what is multiplied.
+
+    Example:
+        >>> from normkit.spec import PlacementSpec
+        >>> ends = Residual(PlacementSpec(norm_out=("ffn",)), "ffn", norm="rms_norm", width=2)
+        >>> scale_last_gains_(ends, 0.1)
+        >>> ends.norm_out.norm.weight.tolist()
+        [0.10000000149011612, 0.10000000149011612]
+    """
+    for module in model.modules():
+        if isinstance(module, Residual) and module.norm_out is not None:
+            norm = module.norm_out.norm
+            shift = 1.0 if getattr(norm, "zero_centred", False) else 0.0
+            weight = norm.get_parameter("weight")
+            weight.copy_(factor * (weight + shift) - shift)

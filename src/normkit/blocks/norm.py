@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from torch import Tensor, nn
 
 from normkit import layers
-from normkit.errors import OptionError, sentence
-from normkit.spec import NormEntry, NormSpec, norm_entry
+from normkit.errors import OptionError, choices, sentence
+from normkit.spec import NORMS, NormEntry, NormSpec, norm_entry
 
 # What a norm reads besides the token that it normalises.
 Reach = Literal["token", "all_rows", "real_rows"]
@@ -61,31 +62,78 @@ def make_norm(name: str, width: int) -> TokenNorm:
     """Build the registry's norm ``name`` over tokens of ``width`` features.
 
     Args:
-        name: a name of ``normkit.spec.NORMS``.
+        name: a name of ``normkit.spec.NORMS``, one of :func:`token_norms`.
         width: D, the size of the last axis.
 
     Raises:
-        OptionError: no norm has this name, or the norm has no meaning on tokens.
+        OptionError: no norm has this name, or the norm has no meaning on tokens alone.
 
     Example:
         >>> make_norm("batch_norm", 8).reach
         'all_rows'
     """
+    check_token_norm("make_norm", name)
     entry = norm_entry(name)
-    reach = _reach(entry)
-    layer: type[nn.Module] = getattr(layers, entry.layers[0])
-    return TokenNorm(layer(width), reach)
+    build = getattr(layers, entry.layers[0])
+    if name == "channel_layer_norm":
+        build = partial(build, channel_axis=-1)
+    return TokenNorm(build(width), _reach(entry))
+
+
+def token_norms() -> tuple[str, ...]:
+    """Name the norms of the registry that can stand on tokens alone.
+
+    Example:
+        >>> token_norms()[:3]
+        ('layer_norm', 'rms_norm', 'batch_norm')
+    """
+    return tuple(name for name, entry in NORMS.items() if _obstacle(entry) is None)
+
+
+def check_token_norm(who: str, name: str) -> None:
+    """Raise unless the registry's norm ``name`` can stand on tokens alone.
+
+    Raises:
+        OptionError: no norm has this name, or the norm has no meaning on tokens alone.
+
+    Example:
+        >>> check_token_norm("make_norm", "rms_norm")
+    """
+    obstacle = _obstacle(norm_entry(name))
+    if obstacle is not None:
+        rule = f"on tokens norm must be {choices(token_norms())}"
+        raise OptionError(sentence(who, rule, f"{name!r} {obstacle}"))
+
+
+def has_gain(name: str) -> bool:
+    """Say whether the registry's norm ``name`` multiplies by a learned weight.
+
+    Example:
+        >>> has_gain("rms_norm"), has_gain("no_norm")
+        (True, False)
+    """
+    return _specs(norm_entry(name))[-1].gain.form != "none"
+
+
+def _specs(entry: NormEntry) -> tuple[NormSpec, ...]:
+    return (entry.spec,) if isinstance(entry.spec, NormSpec) else entry.spec
+
+
+def _obstacle(entry: NormEntry) -> str | None:
+    """Say what keeps a norm from standing on tokens of shape (B, T, D) alone; None: nothing."""
+    for spec in _specs(entry):
+        if spec.gain.conditional or spec.gain.gate != "none":
+            return "needs a second input"
+        # Statistics of a whole batch are taken over tokens; those of one sample need its own axes.
+        foreign = [role for role in spec.over if role in ("space", "head")]
+        if foreign and spec.stats.train == "own":
+            return f"shares statistics over {' and '.join(spec.over)}"
+    return None
 
 
 def _reach(entry: NormEntry) -> Reach:
     """Read off the spec what the statistics of one token depend on."""
-    specs = (entry.spec,) if isinstance(entry.spec, NormSpec) else entry.spec
-    shared = [spec for spec in specs if spec.stats.train != "own"]
-    if shared:
-        return "real_rows" if all(spec.stats.masked for spec in shared) else "all_rows"
-    axes = {role for spec in specs for role in spec.over}
-    if axes <= {"feature", "group"}:
+    shared = [spec for spec in _specs(entry) if spec.stats.train != "own"]
+    if not shared:
         return "token"
-    rule = "a norm on tokens shares statistics over features or over the batch"
-    came = f"{entry.name!r} shares them over {', '.join(sorted(axes))}"
-    raise OptionError(sentence("make_norm", rule, came))
+    return "real_rows" if all(spec.stats.masked for spec in shared) else "all_rows"

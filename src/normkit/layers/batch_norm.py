@@ -75,8 +75,9 @@ class BatchNorm1d(_BatchNorm, nn.BatchNorm1d):
         autocast. Tokens (B, T, C) need a transpose, or MaskedBatchNorm.
 
     Raises:
-        ShapeError: another shape. StateError: one value per channel in training; running
-        statistics under torch.func in training.
+        ShapeError: another shape.
+        StateError: one value per channel in training; running statistics under torch.func in
+            training.
 
     Source: Ioffe and Szegedy 2015, arXiv:1502.03167.
 
@@ -157,8 +158,8 @@ class MaskedBatchNorm(RunningStatistics):
         shape of x without that axis, such as (B, T), or broadcastable to it; None: all are real.
 
     Raises:
-        ShapeError, DtypeError: x or valid do not fit. StateError: running statistics under
-        torch.func in training.
+        ShapeError, DtypeError: x or valid do not fit.
+        StateError: running statistics under torch.func in training.
 
     Source: Ioffe and Szegedy 2015, arXiv:1502.03167, over real positions.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,14 +24,10 @@ from normkit.ops.rows import (
 
 @dataclass(frozen=True)
 class ChannelFormula(Formula):
-    """What batch and given statistics share: channels as rows, layout, shape of parameters."""
+    """What batch and given statistics share: channels as rows, and the layout."""
 
     channel_axis: int
     eps: float
-
-    def parameter_shape(self, x: Tensor) -> torch.Size:
-        """(C,)."""
-        return torch.Size([x.shape[self.channel_axis]])
 
     def _rows(self, x: Tensor) -> Tensor:
         return channel_rows(x, self.channel_axis)
@@ -49,20 +46,28 @@ class ChannelFormula(Formula):
 class BatchNormFormula(ChannelFormula):
     """BatchNorm with the statistics of this batch; the extra tensor is the mask."""
 
+    extras: ClassVar[tuple[str, ...]] = ("valid?",)
+    outputs: ClassVar[int] = 4
+
     def forward(
-        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, *extras: Tensor | None
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, ...]:
         """(y, mean, var with 1/n, n); mean and var in the compute dtype."""
-        x_CR, valid = self._rows(x), position_rows(*extras)
+        x_CR, valid = self._rows(x), position_rows(mask)
         parts = [self._part(x_CR[p], _of(weight, p), _of(bias, p), valid) for p in pieces(x_CR)]
         y, mean, var, n = zip(*parts, strict=True)
         return self._shaped(joined(y), x), joined(mean), joined(var), n[0]
 
     def backward(
-        self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
+        self,
+        dy: Tensor,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mask: Tensor | None,
     ) -> Gradients:
         """(dx, dweight, dbias)."""
-        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(*extras)
+        dy_CR, x_CR, valid = self._rows(dy), self._rows(x), position_rows(mask)
         parts = [
             self._part_backward(dy_CR[p], x_CR[p], _of(weight, p), valid) for p in pieces(x_CR)
         ]
@@ -93,10 +98,10 @@ class BatchNormFormula(ChannelFormula):
         )
         return rows.gradient(dx).to(x_CR.dtype), dweight, dbias
 
-    def fake(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
+    def fake(self, x: Tensor, *rest: Tensor | None) -> tuple[Tensor, ...]:
         """(y, mean, var, n)."""
-        shape, dtype = self.parameter_shape(x), compute_dtype(x)
-        mean, var = x.new_empty(shape, dtype=dtype), x.new_empty(shape, dtype=dtype)
+        channels, dtype = x.shape[self.channel_axis], compute_dtype(x)
+        mean, var = x.new_empty(channels, dtype=dtype), x.new_empty(channels, dtype=dtype)
         return self._fake_y(x), mean, var, x.new_empty((), dtype=torch.int64)
 
     def _real(self, x_CR: Tensor, valid_R: Tensor | None) -> Rows:
@@ -106,13 +111,15 @@ class BatchNormFormula(ChannelFormula):
 
 @dataclass(frozen=True)
 class BatchNormGivenFormula(ChannelFormula):
-    """BatchNorm with statistics that are given; the extra tensors are mask, mean and variance."""
+    """BatchNorm with statistics that are given; the extra tensors are mean, variance and mask."""
+
+    extras: ClassVar[tuple[str, ...]] = ("mean", "var", "valid?")
 
     def forward(
-        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, *extras: Tensor | None
+        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, *given: Tensor
     ) -> tuple[Tensor, ...]:
         """(y,)."""
-        x_CR, mean, var, valid = self._given(x, *extras)
+        x_CR, mean, var, valid = self._given(x, *given)
         y = [
             reference.batch_norm_given(
                 x_CR[p].to(mean.dtype),
@@ -128,10 +135,15 @@ class BatchNormGivenFormula(ChannelFormula):
         return (self._shaped(joined(y), x),)
 
     def backward(
-        self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
+        self,
+        dy: Tensor,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        *given: Tensor,
     ) -> Gradients:
         """(dx, dweight, dbias); the statistics get no gradient."""
-        x_CR, mean, var, valid = self._given(x, *extras)
+        x_CR, mean, var, valid = self._given(x, *given)
         dy_CR = self._rows(dy)
         parts = [
             reference.batch_norm_given_backward(
@@ -149,18 +161,16 @@ class BatchNormGivenFormula(ChannelFormula):
         dx_CR = joined([part.to(x.dtype) for part in dx])
         return self._gradient(dx_CR, x), joined(dweight), joined(dbias)
 
-    def fake(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
+    def fake(self, x: Tensor, *rest: Tensor | None) -> tuple[Tensor, ...]:
         """(y,)."""
         return (self._fake_y(x),)
 
     def _given(
-        self, x: Tensor, valid: Tensor | None, mean: Tensor | None, var: Tensor | None
+        self, x: Tensor, mean: Tensor, var: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Channels as rows, mean and variance in the compute dtype, the mask along rows."""
-        assert mean is not None  # the op's schema lets extras be absent; these never are
-        assert var is not None
         dtype = compute_dtype(x)
-        return self._rows(x), mean.to(dtype), var.to(dtype), position_rows(valid)
+        return self._rows(x), mean.to(dtype), var.to(dtype), position_rows(mask)
 
 
 def _of(per_channel: Tensor | None, part: slice) -> Tensor | None:
@@ -171,7 +181,5 @@ def _wide(per_channel: Tensor | None, part: slice, dtype: torch.dtype) -> Tensor
     return None if per_channel is None else per_channel[part].to(dtype)
 
 
-batch_norm = register("batch_norm", BatchNormFormula, extras=("valid",), outputs=4)
-batch_norm_given = register(
-    "batch_norm_given", BatchNormGivenFormula, extras=("valid", "mean", "var")
-)
+batch_norm = register("batch_norm", BatchNormFormula)
+batch_norm_given = register("batch_norm_given", BatchNormGivenFormula)

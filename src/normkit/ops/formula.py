@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-Gradients = tuple[Tensor, Tensor, Tensor]
+Gradients = tuple[Tensor | None, ...]
 
 
 @dataclass(frozen=True)
 class Formula:
     """An op with its options fixed; the fields of a subclass are the op's options.
 
-    ``extras`` are tensors that never get a gradient (a mask, running statistics).
+    Attributes:
+        tensors: names of the tensors that get a gradient, in the order of the arguments; a ``?``
+            at the end means that the tensor may be None.
+        extras: the same for tensors that never get one (a mask, running statistics); they follow.
+        outputs: how many tensors ``forward`` returns; those after the first are statistics.
     """
 
-    def forward(
-        self, x: Tensor, weight: Tensor | None, bias: Tensor | None, *extras: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        """Outputs; those after the first are statistics without a gradient."""
+    tensors: ClassVar[tuple[str, ...]] = ("x", "weight?", "bias?")
+    extras: ClassVar[tuple[str, ...]] = ()
+    outputs: ClassVar[int] = 1
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        """Outputs for ``(*tensors, *extras)``; those after the first carry no gradient."""
         raise NotImplementedError
 
-    def backward(
-        self, dy: Tensor, x: Tensor, weight: Tensor | None, *extras: Tensor | None
-    ) -> Gradients:
-        """Gradients of x in its dtype, of weight and bias in the compute dtype.
+    def backward(self, *args: Any, **kwargs: Any) -> Gradients:
+        """One gradient for each of ``tensors``, given ``(dy, *tensors, *extras)``.
 
-        Made of differentiable operations. Where there is no weight or bias, the gradient that it
-        would have had.
+        In any dtype; None for a tensor that is None. Made of differentiable operations.
         """
         raise NotImplementedError
 
-    def fake(self, x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
+    def fake(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Empty outputs with the shapes, dtypes and strides of the real ones."""
-        raise NotImplementedError
-
-    def parameter_shape(self, x: Tensor) -> torch.Size:
-        """Shape of weight and bias for this x."""
         raise NotImplementedError
 
     def options(self) -> tuple[Any, ...]:
@@ -56,31 +56,22 @@ class Recomputed(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        formula: Formula,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        *extras: Tensor | None,
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, formula: Formula, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         """Compute the outputs and keep the inputs."""
-        ctx.save_for_backward(x, weight, *extras)
+        ctx.save_for_backward(*tensors)
         ctx.formula = formula
-        ctx.bias_dtype = None if bias is None else bias.dtype
-        y, *statistics = formula.forward(x, weight, bias, *extras)
+        y, *statistics = formula.forward(*tensors)
         ctx.mark_non_differentiable(*statistics)
         return not_a_view(y), *statistics
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients in the dtypes of what they belong to."""
-        x, weight, *extras = ctx.saved_tensors
-        wide = ctx.formula.backward(dy, x, weight, *extras)
-        gradients = in_dtypes(wide, weight, ctx.bias_dtype)
-        needed = ctx.needs_input_grad[1:4]
-        wanted = (g if need else None for g, need in zip(gradients, needed, strict=True))
-        return None, *wanted, *(None for _ in extras)
+        tensors = ctx.saved_tensors
+        gradients = in_dtypes(ctx.formula.backward(dy, *tensors), tensors)
+        padded = (*gradients, *(None for _ in ctx.formula.extras))
+        needed = ctx.needs_input_grad[1:]
+        return None, *(g if need else None for g, need in zip(padded, needed, strict=True))
 
 
 def not_a_view(y: Tensor) -> Tensor:
@@ -95,13 +86,7 @@ def not_a_view(y: Tensor) -> Tensor:
     return same
 
 
-def in_dtypes(
-    gradients: Gradients, weight: Tensor | None, bias_dtype: torch.dtype | None
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Round gradients to the dtypes of their tensors; None for a parameter that is not there."""
-    dx, dweight, dbias = gradients
-    return (
-        dx,
-        None if weight is None else dweight.to(weight.dtype),
-        None if bias_dtype is None else dbias.to(bias_dtype),
-    )
+def in_dtypes(gradients: Gradients, tensors: Sequence[Tensor | None]) -> Gradients:
+    """Round gradients to the dtypes of their tensors; None for a tensor that is not there."""
+    pairs = zip(gradients, tensors, strict=False)  # extras have no gradient
+    return tuple(None if g is None or t is None else g.to(t.dtype) for g, t in pairs)

@@ -16,6 +16,8 @@ from normkit.ops.row_formula import RowFormula
 class LayerNormFormula(RowFormula):
     """LayerNorm over the last ``axes`` axes; y has the dtype of x."""
 
+    zero_centred: bool
+
     def rows_forward(self, x_MN: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """y_MN in the compute dtype."""
         rows = self._rows(x_MN)
@@ -28,7 +30,9 @@ class LayerNormFormula(RowFormula):
             zero_centred=self.zero_centred,
         )
 
-    def rows_backward(self, dy_MN: Tensor, x_MN: Tensor, weight: Tensor | None) -> Gradients:
+    def rows_backward(
+        self, dy_MN: Tensor, x_MN: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> Gradients:
         """(dx_MN, dweight_N, dbias_N) in the compute dtype."""
         rows = self._rows(x_MN)
         dx, dweight, dbias = reference.layer_norm_backward(

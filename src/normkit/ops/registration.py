@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from torch._library.custom_ops import CustomOpDef
 
-from normkit.ops.formula import Formula, Gradients, Recomputed, in_dtypes
+from normkit.ops.formula import Formula, Recomputed, in_dtypes
 from normkit.ops.path import Situation, situation
-from normkit.ops.precision import compute_dtype
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,97 +21,94 @@ class Op:
 
     custom_op: CustomOpDef
 
-    def __call__(
-        self,
-        formula: Formula,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        *extras: Tensor | None,
-    ) -> tuple[Tensor, ...]:
-        """Run on the path that fits. Shapes and dtypes were checked by the caller."""
-        where = situation(x, weight, bias)
+    def __call__(self, formula: Formula, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        """Run on the path that fits, given the formula's tensors and extras, all of them.
+
+        Shapes and dtypes were checked by the caller.
+        """
+        where = situation(*tensors)
         if where is Situation.COMPILED:
-            y = self.custom_op(x, weight, bias, *extras, *formula.options())
+            y = self.custom_op(*tensors, *formula.options())
             return (y,) if isinstance(y, Tensor) else y
         if where is Situation.GRADIENT:
-            return Recomputed.apply(formula, x, weight, bias, *extras)  # type: ignore[no-any-return, no-untyped-call]
-        return formula.forward(x, weight, bias, *extras)
+            return Recomputed.apply(formula, *tensors)  # type: ignore[no-any-return, no-untyped-call]
+        return formula.forward(*tensors)
 
 
-def register(
-    name: str, kind: type[Formula], *, extras: tuple[str, ...] = (), outputs: int = 1
-) -> Op:
-    """Define ``normkit::name`` and ``normkit::name_backward`` from a formula class.
+def register(name: str, kind: type[Formula]) -> Op:
+    """Define ``normkit::name`` and ``normkit::name_backward`` from a formula class."""
+    count = len(kind.tensors) + len(kind.extras)
+    backward_op = _backward_op(name, kind)
 
-    Args:
-        name: of the op.
-        kind: the formula; its fields become the op's options.
-        extras: names of the tensors without a gradient, after weight and bias.
-        outputs: how many tensors the op returns, the first of them differentiable.
-    """
-    skip = len(extras)
-    backward_op = _backward_op(name, kind, extras)
+    def forward(*args: Any) -> Any:
+        results = kind(*args[count:]).forward(*args[:count])
+        return results if kind.outputs > 1 else results[0]
 
-    def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) -> Any:
-        results = kind(*rest[skip:]).forward(x, weight, bias, *rest[:skip])
-        return results if outputs > 1 else results[0]
-
-    def fake(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) -> Any:
-        results = kind(*rest[skip:]).fake(x, weight)
-        return results if outputs > 1 else results[0]
+    def fake(*args: Any) -> Any:
+        results = kind(*args[count:]).fake(*args[:count])
+        return results if kind.outputs > 1 else results[0]
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, weight, bias, *rest = inputs
-        ctx.save_for_backward(x, weight, *rest[:skip])
-        ctx.options = rest[skip:]
-        ctx.bias_dtype = None if bias is None else bias.dtype
-        if outputs > 1:
+        ctx.save_for_backward(*inputs[:count])
+        ctx.options = inputs[count:]
+        if kind.outputs > 1:
             ctx.mark_non_differentiable(*output[1:])
 
     def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, *kept = ctx.saved_tensors
-        wide = backward_op(dy, x, weight, *kept, *ctx.options)
-        gradients = in_dtypes(wide, weight, ctx.bias_dtype)
-        return *gradients, *(None for _ in range(skip)), *(None for _ in ctx.options)
+        tensors = ctx.saved_tensors
+        pairs = zip(backward_op(dy, *tensors, *ctx.options), tensors, strict=False)
+        gradients = (None if t is None else g for g, t in pairs)
+        return *gradients, *(None for _ in kind.extras), *(None for _ in ctx.options)
 
-    results = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
-    inputs = _signature("Tensor x, Tensor? weight, Tensor? bias", kind, extras)
-    custom_op = torch.library.custom_op(
-        f"normkit::{name}", forward, mutates_args=(), schema=f"({inputs}) -> {results}"
-    )
+    custom_op = _define(name, forward, _signature(kind), kind.outputs)
     custom_op.register_fake(fake)
     custom_op.register_autograd(backward, setup_context=keep)
     return Op(custom_op)
 
 
-def _backward_op(name: str, kind: type[Formula], extras: tuple[str, ...]) -> CustomOpDef:
-    skip = len(extras)
+def _backward_op(name: str, kind: type[Formula]) -> CustomOpDef:
+    """The op that returns one gradient for each tensor: an empty one where there is no tensor."""
+    count = len(kind.tensors) + len(kind.extras)
 
-    def backward(dy: Tensor, x: Tensor, weight: Tensor | None, *rest: Any) -> Gradients:
-        return kind(*rest[skip:]).backward(dy, x, weight, *rest[:skip])
+    def backward(dy: Tensor, *args: Any) -> Any:
+        tensors = args[:count]
+        gradients = in_dtypes(kind(*args[count:]).backward(dy, *tensors), tensors)
+        return _only_one(tuple(dy.new_empty(0) if g is None else g for g in gradients))
 
-    def fake(dy: Tensor, x: Tensor, weight: Tensor | None, *rest: Any) -> Gradients:
-        dtype, shape = compute_dtype(x), kind(*rest[skip:]).parameter_shape(x)
-        dx = torch.empty_like(x, memory_format=torch.contiguous_format)
-        return dx, x.new_empty(shape, dtype=dtype), x.new_empty(shape, dtype=dtype)
+    def fake(dy: Tensor, *args: Any) -> Any:
+        shaped = args[: len(kind.tensors)]
+        return _only_one(tuple(dy.new_empty(0) if t is None else _empty(t) for t in shaped))
 
-    inputs = _signature("Tensor dy, Tensor x, Tensor? weight", kind, extras)
-    custom_op = torch.library.custom_op(
-        f"normkit::{name}_backward",
-        backward,
-        mutates_args=(),
-        schema=f"({inputs}) -> (Tensor, Tensor, Tensor)",
-    )
+    inputs = f"Tensor dy, {_signature(kind)}"
+    custom_op = _define(f"{name}_backward", backward, inputs, len(kind.tensors))
     custom_op.register_fake(fake)
     return custom_op
 
 
-def _signature(tensors: str, kind: type[Formula], extras: tuple[str, ...]) -> str:
+def _define(name: str, function: Any, inputs: str, outputs: int) -> CustomOpDef:
+    results = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
+    schema = f"({inputs}) -> {results}"
+    custom_op: CustomOpDef = torch.library.custom_op(
+        f"normkit::{name}", function, mutates_args=(), schema=schema
+    )
+    return custom_op
+
+
+def _empty(t: Tensor) -> Tensor:
+    return torch.empty_like(t, memory_format=torch.contiguous_format)
+
+
+def _only_one(results: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+    return results if len(results) > 1 else results[0]
+
+
+def _signature(kind: type[Formula]) -> str:
     """Arguments of an op: its tensors, the extras, the fields of the formula."""
     hints = typing.get_type_hints(kind)
+    names = (*kind.tensors, *kind.extras)
+    tensors = [f"Tensor{'?' * name.endswith('?')} {name.removesuffix('?')}" for name in names]
     options = [f"{_schema_type(hints[f.name])} {f.name}" for f in dataclasses.fields(kind)]
-    return ", ".join([tensors, *(f"Tensor? {extra}" for extra in extras), *options])
+    return ", ".join([*tensors, *options])
 
 
 def _schema_type(hint: Any) -> str:

@@ -21,6 +21,7 @@ class RMSNormFormula(RowFormula):
     ``measured`` is the number of leading features in the mean square, None for all.
     """
 
+    zero_centred: bool
     rounding: Rounding
     output_dtype: OutputDtype
     measured: int | None
@@ -39,7 +40,9 @@ class RMSNormFormula(RowFormula):
             round_to=self._round_to(x_MN),
         )
 
-    def rows_backward(self, dy_MN: Tensor, x_MN: Tensor, weight: Tensor | None) -> Gradients:
+    def rows_backward(
+        self, dy_MN: Tensor, x_MN: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> Gradients:
         """(dx_MN, dweight_N, dbias_N) in the compute dtype."""
         rows = self._rows(x_MN)
         dx, dweight, dbias = reference.rms_norm_backward(
@@ -54,8 +57,9 @@ class RMSNormFormula(RowFormula):
         )
         return rows.gradient(dx), dweight, dbias
 
-    def output_dtype_of(self, x: Tensor, weight: Tensor | None) -> torch.dtype:
+    def output_dtype_of(self, x: Tensor, *rest: Tensor | None) -> torch.dtype:
         """Dtype of y."""
+        weight = rest[0]
         if weight is None or self.output_dtype == "input":
             return x.dtype
         if self.output_dtype == "weight":

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from normkit.reference.standardize import column_sum
+
 # Rows are worked through in pieces of this size, a constant, so that no bit depends on the machine.
 # Wide copies of a piece stay in the cache and reuse memory; those of a whole tensor cost more in
 # page faults than in arithmetic.
@@ -36,6 +38,17 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
         return parts[0]
     with torch.autocast("cpu", enabled=False):  # elsewhere there is one piece
         return torch.cat(tuple(parts))
+
+
+def summed_to(t: Tensor, shape: torch.Size) -> Tensor:
+    """Undo an expansion: the sum over the axes that were broadcast, in an order of its own."""
+    short = (1,) * (t.dim() - len(shape)) + tuple(shape)
+    over = [axis for axis, size in enumerate(short) if size != t.shape[axis]]
+    kept = [axis for axis in range(t.dim()) if axis not in over]
+    if t.numel() == 0:
+        return t.new_zeros(shape)
+    rows = math.prod(t.shape[axis] for axis in over)
+    return column_sum(t.permute(*over, *kept).reshape(rows, -1)).reshape(shape)
 
 
 def token_rows(x: Tensor, axes: int) -> Tensor:

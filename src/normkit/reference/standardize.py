@@ -71,7 +71,7 @@ def standardize(
         center: subtract the mean of the row.
         eps: a number, or one per row as (M, 1).
         eps_place: see :func:`divisor`.
-        measured_N: bool; the elements that the statistics see (all, where None).
+        measured_N: bool, (N,) or (M, N); the elements that the statistics see (None: all).
 
     Returns:
         x_hat_MN, also at elements that were not measured.
@@ -152,4 +152,6 @@ def _only(x_MN: Tensor, measured_N: Tensor | None) -> Tensor:
 
 def _count(x_MN: Tensor, measured_N: Tensor | None) -> int | Tensor:
     """How many elements a row's statistics see, at least 1 so that none is 0 / 0."""
-    return max(x_MN.shape[-1], 1) if measured_N is None else measured_N.sum().clamp(min=1)
+    if measured_N is None:
+        return max(x_MN.shape[-1], 1)
+    return measured_N.sum(-1, keepdim=True).clamp(min=1)

@@ -1,5 +1,6 @@
 """The vocabulary: what a norm computes, where it stands, and the names of those that exist."""
 
+from normkit.spec.entries import NormEntry, PlacementEntry
 from normkit.spec.norm import (
     Composite,
     GainSpec,
@@ -11,8 +12,6 @@ from normkit.spec.placement import InitGain, PlacementSpec, ResidualScale
 from normkit.spec.registry import (
     NORMS,
     PLACEMENTS,
-    NormEntry,
-    PlacementEntry,
     norm_entry,
     placement_entry,
 )

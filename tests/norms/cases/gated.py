@@ -1,0 +1,7 @@
+"""Gated RMSNorm, adaptive LayerNorm and RMSNorm."""
+
+from __future__ import annotations
+
+from tests.norms.cases.case import Case
+
+CASES: tuple[Case, ...] = ()
