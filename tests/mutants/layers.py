@@ -73,14 +73,14 @@ MUTANTS: tuple[Mutant, ...] = (
         id="masked-batch-norm-axis-fixed",
         family="channel axis wrong",
         tests=norm("batch_norm", "masked_equals_the_gathered_computation"),
-        old="self.normalised(x, axis, valid)",
-        new="self.normalised(x, -1, valid)",
+        old="self.normalised(x, axis, current_valid(self, valid))",
+        new="self.normalised(x, -1, current_valid(self, valid))",
     ),
     _batch_norm(
         id="masked-batch-norm-mask-ignored",
         family="mask ignored in statistics",
         tests=norm("batch_norm", "masked_equals_the_gathered_computation"),
-        old="self.normalised(x, axis, valid)",
+        old="self.normalised(x, axis, current_valid(self, valid))",
         new="self.normalised(x, axis)",
     ),
     _statistics(

@@ -57,6 +57,32 @@ def test_a_constant_float64_row_gives_exactly_the_bias(eps_place: str, value: fl
     assert torch.equal(y, bias.expand(2, 7))
 
 
+@every_place
+@pytest.mark.parametrize("value", [3.0, 2.0**481, -1e200, 1e308])
+def test_the_gradient_of_a_constant_float64_row_is_that_of_eps(
+    eps_place: str, value: float
+) -> None:
+    x = torch.full((2, WIDTH), value, dtype=torch.float64, requires_grad=True)
+    dy = torch.randn(2, WIDTH, dtype=torch.float64)
+    functional.layer_norm(x, WIDTH, eps=0.25, eps_place=eps_place).backward(dy)
+    divisor = 0.5 if eps_place == "inside" else 0.25
+    torch.testing.assert_close(x.grad, (dy - dy.mean(-1, keepdim=True)) / divisor)
+    got = torch.func.grad(
+        lambda t: (functional.layer_norm(t, WIDTH, eps=0.25, eps_place=eps_place) * dy).sum()
+    )(x.detach())
+    torch.testing.assert_close(got, x.grad)
+
+
+def test_statistics_of_a_huge_constant_channel() -> None:
+    x = torch.full((6, 1), -1e200, dtype=torch.float64, requires_grad=True)
+    dy = torch.randn(6, 1, dtype=torch.float64)
+    statistics = torch.zeros(1, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    out = functional.batch_norm(x, *statistics, training=True, momentum=1.0, eps=0.25)
+    out.y.backward(dy)
+    torch.testing.assert_close(x.grad, 2 * (dy - dy.mean()))
+    assert (out.running_mean, out.running_var) == (-1e200, 0.0)
+
+
 @every_norm
 @every_place
 def test_functional_gradient_of_a_row_of_zeros(norm: str, eps_place: str) -> None:

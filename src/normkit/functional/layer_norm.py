@@ -5,10 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from normkit import ops
+from normkit.functional.nested import over_nested
 from normkit.ops.check import NormalizedShape, check_options, checked
 from normkit.spec.norm import EpsPlace
 
 
+@over_nested
 def layer_norm(
     x: Tensor,
     normalized_shape: NormalizedShape,

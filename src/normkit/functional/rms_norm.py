@@ -7,10 +7,12 @@ from torch import Tensor
 
 from normkit import ops
 from normkit.errors import check_choice
+from normkit.functional.nested import over_nested
 from normkit.ops.check import NormalizedShape, check_options, checked, measured_features
 from normkit.spec.norm import OUTPUT_DTYPES, ROUNDINGS, EpsPlace, OutputDtype, Rounding
 
 
+@over_nested
 def rms_norm(
     x: Tensor,
     normalized_shape: NormalizedShape,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from normkit import functional
 from normkit.errors import check_choice
+from normkit.layers.fast_path import keep_called
 from normkit.ops.check import NormalizedShape
 from normkit.spec.norm import EPS_PLACES, EpsPlace
 from normkit.spec.shape import as_shape
@@ -65,6 +66,8 @@ class LayerNorm(nn.LayerNorm):
         self.eps_place = eps_place
         self.zero_centred = zero_centred
         self.reset_parameters()
+        if eps_place != "inside" or zero_centred or self.weight is None or self.bias is None:
+            keep_called(self)
 
     def reset_parameters(self) -> None:
         """Weight 1 (0 where zero_centred), bias 0."""

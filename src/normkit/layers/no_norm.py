@@ -6,11 +6,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from normkit.layers.fast_path import keep_called
+
 
 class NoNorm(nn.Module):
     """``y = x``: stands where a norm would, and takes any norm's arguments.
 
-    It registers ``weight`` and ``bias`` as None, so that code which reads them finds them.
+    Code that reads a norm's ``weight``, ``bias`` and ``eps`` finds None, None and 0.
 
     Shape:
         x of any shape and dtype -> x itself. Further arguments (a mask) are ignored.
@@ -21,11 +23,14 @@ class NoNorm(nn.Module):
         [1.0, 1.0]
     """
 
+    eps = 0.0
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take and ignore the arguments of any norm."""
         super().__init__()
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)
+        keep_called(self)
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Return x."""

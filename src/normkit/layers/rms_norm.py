@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from normkit import functional
 from normkit.errors import check_choice
+from normkit.layers.fast_path import keep_called
 from normkit.layers.layer_norm import more_options
 from normkit.ops.check import NormalizedShape, measured_features
 from normkit.spec.norm import (
@@ -97,6 +98,7 @@ class RMSNorm(nn.RMSNorm):
         self.output_dtype = output_dtype
         self.fraction = fraction
         self.reset_parameters()
+        keep_called(self)
 
     def reset_parameters(self) -> None:
         """Weight 1 (0 where zero_centred), bias 0."""

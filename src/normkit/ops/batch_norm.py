@@ -106,7 +106,8 @@ class BatchNormFormula(ChannelFormula):
 
     def _real(self, x_CR: Tensor, valid_R: Tensor | None) -> Rows:
         """Rows that hold 0 where a position is not real."""
-        return in_range(x_CR if valid_R is None else torch.where(valid_R, x_CR, 0), self.eps)
+        real_CR = x_CR if valid_R is None else torch.where(valid_R, x_CR, 0)
+        return in_range(real_CR, self.eps, center=True)
 
 
 @dataclass(frozen=True)

@@ -31,18 +31,24 @@ def measured_features(who: str, shape: tuple[int, ...], fraction: float) -> int 
 
 def checked_valid(who: str, valid: Tensor, x: Tensor, channel_axis: int) -> Tensor:
     """A mask as bool in the shape of x without its channel axis."""
-    if valid.dtype != torch.bool:
-        if situation() is not Situation.NO_GRADIENT or not _zero_or_one(valid):
-            rule = "valid must be bool, or hold only 0 and 1"
-            fix = "Try valid=mask.bool(), True where a position is real"
-            raise DtypeError(sentence(who, rule, f"it is {valid.dtype}", fix))
-        valid = valid.bool()
+    valid = as_bool(who, valid)
     shape = (*x.shape[:channel_axis], *x.shape[channel_axis + 1 :])
     try:
         return valid.expand(shape)
     except RuntimeError:
         rule = f"valid must be broadcastable to x without its channel axis, {tuple(shape)}"
         raise ShapeError(sentence(who, rule, f"it is {tuple(valid.shape)}")) from None
+
+
+def as_bool(who: str, valid: Tensor) -> Tensor:
+    """A mask of bool, or of 0 and 1, as bool."""
+    if valid.dtype == torch.bool:
+        return valid
+    if situation() is not Situation.NO_GRADIENT or not _zero_or_one(valid):
+        rule = "valid must be bool, or hold only 0 and 1"
+        fix = "Try valid=mask.bool(), True where a position is real"
+        raise DtypeError(sentence(who, rule, f"it is {valid.dtype}", fix))
+    return valid.bool()
 
 
 def _zero_or_one(valid: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from normkit.ops.row_formula import RowFormula
 @dataclass(frozen=True)
 class LayerNormFormula(RowFormula):
     """LayerNorm over the last ``axes`` axes; y has the dtype of x."""
+
+    center: ClassVar[bool] = True
 
     zero_centred: bool
 

@@ -35,12 +35,14 @@ class Rows:
     Attributes:
         x_MN: the rows.
         eps: a number, or one per row as (M, 1).
-        scale_M1: x_MN is x times this; None where nothing was done.
+        scale_M1: x_MN is (x - offset) times this; None where nothing was done.
+        offset_M1: not 0 for constant rows alone; None where nothing was done.
     """
 
     x_MN: Tensor
     eps: float | Tensor
     scale_M1: Tensor | None = None
+    offset_M1: Tensor | None = None
 
     def like(self, parameter: Tensor | None) -> Tensor | None:
         """A weight or bias as one axis in the compute dtype; None stays None."""
@@ -52,27 +54,37 @@ class Rows:
 
     def statistics(self, mean_M: Tensor, var_M: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the rows as they came."""
-        if self.scale_M1 is None:
+        if self.scale_M1 is None or self.offset_M1 is None:
             return mean_M, var_M
-        scale = self.scale_M1.squeeze(-1)
-        return mean_M / scale, var_M / scale / scale  # scale^2 would underflow
+        scale, offset = self.scale_M1.squeeze(-1), self.offset_M1.squeeze(-1)
+        return mean_M / scale + offset, var_M / scale / scale  # scale^2 would underflow
 
 
-def in_range(x_MN: Tensor, eps: float, eps_place: EpsPlace = "inside") -> Rows:
+def in_range(
+    x_MN: Tensor, eps: float, eps_place: EpsPlace = "inside", *, center: bool = False
+) -> Rows:
     """Widen rows to the compute dtype, into the range in which it can square them.
 
     Where the input's dtype leaves the compute dtype no headroom, rows that could overflow are
-    scaled by a power of two, which is exact.
+    scaled by a power of two, which is exact. A constant row of a norm that centres is brought to 0
+    instead: there eps decides alone, and scaled it would be lost.
     """
     wide_MN = x_MN.to(compute_dtype(x_MN)).contiguous()
     headroom = torch.finfo(x_MN.dtype).bits < torch.finfo(wide_MN.dtype).bits
     if headroom or not wide_MN.shape[-1]:
         return Rows(wide_MN, eps)
     limit, factor = _SCALING[wide_MN.dtype]
-    too_large = wide_MN.detach().abs().amax(-1, keepdim=True) > limit
+    size = wide_MN.detach()
+    offset = torch.zeros_like(size[:, :1])
+    if center:
+        first = size[:, :1]
+        constant = (size == first).all(-1, keepdim=True) & (first.abs() > limit)
+        offset = torch.where(constant, first, offset)
+    around = wide_MN - offset
+    too_large = around.detach().abs().amax(-1, keepdim=True) > limit
     one = wide_MN.new_ones(())  # a Python 1.0 would make the result float32, and the factor 0
     scale = torch.where(too_large, one * factor, one)
     scaled_eps = eps * (scale.square() if eps_place == "inside" else scale)
-    if eps > 0:  # where it vanishes beside such a row, constant rows still must not divide 0 by 0
+    if eps > 0:  # where it vanishes beside such a row, zeros still must not be divided by 0
         scaled_eps = scaled_eps.clamp(min=torch.finfo(wide_MN.dtype).tiny)
-    return Rows(wide_MN * scale, scaled_eps, scale)
+    return Rows(around * scale, scaled_eps, scale, offset)

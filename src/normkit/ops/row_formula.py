@@ -24,9 +24,11 @@ class RowFormula(Formula):
 
     Attributes:
         row_tensors: names of the tensors that have rows of their own, x first.
+        center: the norm subtracts a mean.
     """
 
     row_tensors: ClassVar[tuple[str, ...]] = ("x",)
+    center: ClassVar[bool] = False
 
     axes: int
     eps: float
@@ -73,7 +75,7 @@ class RowFormula(Formula):
         return (x.new_empty(x.shape, dtype=self.output_dtype_of(x, *rest)),)
 
     def _rows(self, x_MN: Tensor) -> Rows:
-        return in_range(x_MN, self.eps, self.eps_place)
+        return in_range(x_MN, self.eps, self.eps_place, center=self.center)
 
     def _is_rows(self) -> list[bool]:
         return [name.removesuffix("?") in self.row_tensors for name in self.tensors]
