@@ -10,7 +10,7 @@ CHROMIUM = $(firstword $(foreach name,$(CHROMIUM_NAMES),$(shell command -v $(nam
   $(foreach cache,.cache Library/Caches,$(wildcard $(HOME)/$(cache)/ms-playwright/chromium-*)))
 DEMO_FOLDER := runs/demo-$(shell date +%Y-%m-%d-%H%M%S)
 
-.PHONY: help setup demo test check format mutants bench-lab clean
+.PHONY: help setup demo test check docs format mutants bench-lab clean
 
 help: ## print this list
 	@echo "normkit: normalization in deep networks. The verbs:"
@@ -28,12 +28,12 @@ demo: setup ## train small models on real text and open the page that compares t
 
 test: setup ## run the tests; ARGS="tests/spec -k shape" runs some of them
 ifneq ($(CHROMIUM),)
-	$(PYTHON) -m pytest -n $(PROCESSES) $(ARGS)
+	$(PYTHON) -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 else ifneq ($(CI),)
 	@echo "CI runs the browser tests too, and found no Chromium: apt-get install chromium." >&2; exit 1
 else
 	@echo "No Chromium here, so the tests marked 'browser' (those that open a page) are left out; they run after: apt-get install chromium (elsewhere: $(PYTHON) -m playwright install chromium)"
-	$(PYTHON) -m pytest -n $(PROCESSES) -m "not browser" $(ARGS)
+	$(PYTHON) -m pytest -n $(PROCESSES) --dist worksteal -m "not browser" $(ARGS)
 endif
 
 check: setup ## formatting, lint, types, and which room imports which
@@ -41,6 +41,12 @@ check: setup ## formatting, lint, types, and which room imports which
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(VENV)/bin/lint-imports
+
+docs: setup ## draw the pictures and build docs/ into build/docs; a warning is an error
+	$(PYTHON) tools/pictures.py
+	$(PYTHON) -m sphinx --fail-on-warning --keep-going --fresh-env --write-all --quiet \
+	  --conf-dir docs --doctree-dir build/doctrees $(ARGS) . build/docs
+	@echo "build/docs/index.html is its first page."
 
 format: setup ## rewrite the code as `make check` wants it
 	$(PYTHON) -m ruff check --fix .

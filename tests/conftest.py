@@ -43,6 +43,11 @@ hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the slow tests: none is left to run alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(autouse=True)
 def same_start(request: pytest.FixtureRequest) -> None:
     """Seed every generator from the test's own id, so that order and workers change nothing."""
