@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.logging import getLogger
 
 ROOT = Path(__file__).parents[1]
 INDEX = "docs/index"
@@ -35,8 +37,13 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 nitpicky = True  # a name in a docstring that leads nowhere is an error too
-# Only these lead out of the project, and their pages are not at hand offline.
-nitpick_ignore_regex = [("py:.*", r"torch\..*|collections\.abc\..*"), ("py:class", "Tensor")]
+# These alone may: types of others, whose pages are not at hand offline, and inner types that
+# people are given and never name.
+nitpick_ignore_regex = [
+    ("py:.*", r"(torch|collections\.abc|pathlib|rich\.console)\..*|Tensor"),
+    ("py:class", r"normkit\.(lab|explanation|ops)\.\w+\.\w+"),
+    ("py:class", r"normkit\.(measure\.\w+_state|layers\.valid)\.\w+"),
+]
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -52,9 +59,12 @@ html_math_renderer = "mathml"
 templates_path = ["templates"]
 html_additional_pages = {"index": "redirect.html"}  # the folder's first page leads to docs/index
 
-LINK = re.compile(r"\]\(([^)#:]+\.md)\)")
+LOG = getLogger(__name__)
+LINK = re.compile(r"\[([^]]+)\]\(([^)#:]+\.md)\)")
 SECTION = re.compile(r"^## (.+)$", flags=re.MULTILINE)
-OPEN_SHAPE = re.compile(r"(?<!`)\(\*, [^()]*\)")  # (*, C): the star would open an emphasis
+# What reStructuredText would take for an open emphasis, (*, C), or for a substitution, |x|.
+AMBIGUOUS = re.compile(r"\([^()`]*\*[^()`]*\)|\|\w+\|")
+LITERAL = re.compile(r"(``.+?``)")
 
 
 def contents(index: str) -> str:
@@ -62,8 +72,9 @@ def contents(index: str) -> str:
     _, *rest = SECTION.split(index)
     tables = []
     for caption, section in zip(rest[::2], rest[1::2], strict=True):
-        pages = "\n".join(dict.fromkeys(LINK.findall(section)))
-        tables.append(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n")
+        pages = {page: f"{title} <{page}>" for title, page in LINK.findall(section)}
+        entries = "\n".join(pages.values())
+        tables.append(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n")
     return "\n".join(tables)
 
 
@@ -80,16 +91,26 @@ def skip_fields(
     return True if str(thing.__doc__).startswith("Alias for field number") else None
 
 
-def quote_shapes(
+def quote(line: str) -> str:
+    """Set as code what reStructuredText would misread; what is code already stays."""
+    parts = LITERAL.split(line)
+    parts[::2] = [AMBIGUOUS.sub(r"``\g<0>``", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def quote_docstring(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, text: list[str]
 ) -> None:
-    """Set shapes that begin with a star as code."""
-    text[:] = [OPEN_SHAPE.sub(r"``\g<0>``", line) for line in text]
+    """Let docstrings write shapes and lengths as people do."""
+    text[:] = [line if line.lstrip().startswith(">>>") else quote(line) for line in text]
 
 
 def math_as_mathml(writer: Any, node: nodes.math | nodes.math_block) -> None:
     """Write a formula as MathML, which browsers draw by themselves: nothing to fetch or to run."""
-    writer.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    try:
+        writer.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    except MathError as error:
+        LOG.warning("%s in %s", error, node.astext(), location=node)
     raise nodes.SkipNode
 
 
@@ -97,10 +118,11 @@ def find_short_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element
 ) -> nodes.Element | None:
     """Resolve a name that a docstring gives as its module sees it, not as users import it."""
-    if node.get("refdomain") != "py":
+    name = node["reftarget"]
+    if node.get("refdomain") != "py" or ("." in name and not name.startswith("normkit.")):
         return None
     node["refspecific"] = True  # any documented object whose name ends like this
-    last = node["reftarget"].rpartition(".")[2]
+    last = name.rpartition(".")[2]
     return env.domains["py"].resolve_xref(
         env, node["refdoc"], app.builder, node["reftype"], last, node, content
     )
@@ -110,7 +132,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Add the pieces above to Sphinx."""
     app.connect("source-read", add_contents)
     app.connect("autodoc-skip-member", skip_fields)
-    app.connect("autodoc-process-docstring", quote_shapes)
+    app.connect("autodoc-process-docstring", quote_docstring)
     app.connect("missing-reference", find_short_name)
     renderer = (math_as_mathml, None)
     app.add_html_math_renderer("mathml", inline_renderers=renderer, block_renderers=renderer)

@@ -11,13 +11,32 @@ from typing import TYPE_CHECKING, Any
 from normkit import functional
 from normkit._version import __version__
 from normkit.layers import (
+    AdaptiveLayerNorm,
+    AdaptiveRMSNorm,
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    ChannelLayerNorm,
+    DynamicErf,
+    DynamicTanh,
+    GatedRMSNorm,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
     LayerNorm,
+    LayerNormGRU,
+    LayerNormGRUCell,
+    LayerNormLSTM,
+    LayerNormLSTMCell,
     MaskedBatchNorm,
     NoNorm,
+    PowerNorm,
+    QKNorm,
     RMSNorm,
+    ScaleNorm,
+    convert_names,
+    valid,
 )
 from normkit.spec import (
     NORMS,
@@ -30,31 +49,56 @@ from normkit.spec import (
 )
 
 if TYPE_CHECKING:
+    from normkit.explanation import explain
     from normkit.lab import compare
 
 __all__ = [
     "NORMS",
     "PLACEMENTS",
+    "AdaptiveLayerNorm",
+    "AdaptiveRMSNorm",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "ChannelLayerNorm",
+    "DynamicErf",
+    "DynamicTanh",
+    "GatedRMSNorm",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "LayerNorm",
+    "LayerNormGRU",
+    "LayerNormGRUCell",
+    "LayerNormLSTM",
+    "LayerNormLSTMCell",
     "MaskedBatchNorm",
     "NoNorm",
     "NormSpec",
     "PlacementSpec",
+    "PowerNorm",
+    "QKNorm",
     "RMSNorm",
+    "ScaleNorm",
     "__version__",
     "compare",
+    "convert_names",
+    "explain",
     "functional",
     "norm_entry",
     "placement_entry",
+    "valid",
     "validate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs more than torch when it is first used."""
+    """Load what needs more than torch, or is seldom needed, when it is first used."""
+    if name == "explain":
+        from normkit.explanation import explain
+
+        return explain
     if name == "compare":
         from normkit.lab import compare
 

@@ -29,6 +29,14 @@ class DataError(NormkitError, ValueError):
     """A file or a text cannot be used for what was asked."""
 
 
+class MissingExtraError(NormkitError, ImportError):
+    """A call needs the packages of the extra ``normkit[cli]``, and one of them is missing."""
+
+
+# Import names of the packages of the extra ``normkit[cli]``.
+EXTRA = ("altair", "jinja2", "numpy", "rich", "scipy", "typer", "vl_convert")
+
+
 def sentence(who: str, rule: str, came: str, fix: str = "") -> str:
     """Build ``WHO: RULE; CAME. FIX.``.
 
@@ -49,6 +57,23 @@ def choices(names: Iterable[object]) -> str:
     """
     quoted = [repr(name) for name in names]
     return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+
+
+def needs_extra(who: str, what: str, error: ModuleNotFoundError) -> str | None:
+    """Say what to install where ``error`` is about a package of the extra; None where it is not.
+
+    Example:
+        >>> needs_extra("normkit", "the command line needs", ModuleNotFoundError(name="rich"))
+        "normkit: the command line needs the packages of normkit[cli]; rich is not installed. \
+Type pip install 'normkit[cli]'."
+        >>> needs_extra("normkit", "it needs", ModuleNotFoundError(name="normkit.gone")) is None
+        True
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRA:
+        return None
+    fix = "Type pip install 'normkit[cli]'"
+    return sentence(who, f"{what} the packages of normkit[cli]", f"{package} is not installed", fix)
 
 
 def check_choice(who: str, option: str, value: object, allowed: tuple[object, ...]) -> None:

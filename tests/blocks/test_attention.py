@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -9,7 +10,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normkit.blocks import SelfAttention, readable
+from normkit import QKNorm
+from normkit.blocks import (
+    CrossAttention,
+    EncoderDecoder,
+    Memory,
+    SelfAttention,
+    TransformerConfig,
+    readable,
+)
 from normkit.errors import OptionError
 
 
@@ -72,3 +81,39 @@ def test_heads_must_divide_width() -> None:
     text = "SelfAttention: heads must divide width; width is 8 and heads is 3."
     with pytest.raises(OptionError, match=f"^{re.escape(text)}$"):
         SelfAttention(8, 3, causal=True)
+
+
+@pytest.mark.parametrize("cross", [False, True], ids=["self", "cross"])
+def test_qk_norm(cross: bool) -> None:
+    """Queries and keys of each head divided by their root mean square, times gains of their own."""
+    kind = CrossAttention(8, 2, qk_norm=True) if cross else None
+    module = kind or SelfAttention(8, 2, causal=False, qk_norm=True)
+    module.double()
+    norm = module.qk_norm
+    assert norm is not None
+    with torch.no_grad():
+        for gain in norm.parameters():
+            gain.copy_(torch.rand(4) + 0.5)
+    x, source = torch.randn(2, 2, 3, 8, dtype=torch.float64)
+    if isinstance(module, CrossAttention):
+        q, (k, v) = module.query(x), module.key_value(source).chunk(2, -1)
+        got = module(x, Memory(source))
+    else:
+        q, k, v = module.qkv(x).chunk(3, -1)
+        got = module(x)
+    heads = []
+    for at in (slice(4), slice(4, 8)):
+        pair = []
+        for vector, gain in ((q[..., at], norm.q_weight), (k[..., at], norm.k_weight)):
+            root = (vector.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+            pair.append(vector / root * gain)
+        heads.append((pair[0] @ pair[1].mT / 2).softmax(-1) @ v[..., at])
+    torch.testing.assert_close(got, module.output(torch.cat(heads, -1)), rtol=1e-11, atol=1e-12)
+
+
+def test_qk_norm_reaches_every_attention() -> None:
+    """One for each attention of either stack; none without the option."""
+    sizes = TransformerConfig(vocabulary=5, width=8, heads=2, depth=2)
+    for wanted, config in ((0, sizes), (2 + 2 * 2, dataclasses.replace(sizes, qk_norm=True))):
+        modules = EncoderDecoder(config).modules()
+        assert sum(isinstance(module, QKNorm) for module in modules) == wanted

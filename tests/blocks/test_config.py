@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
-from normkit.blocks import TransformerConfig
-from normkit.errors import OptionError
-from normkit.spec import PlacementSpec
+from normkit.blocks import TransformerConfig, token_norms
+from normkit.errors import OptionError, choices
+from normkit.spec import NORMS, PlacementSpec, ResidualScale
 from normkit.spec.placement import ALL_BRANCHES
 
 INTEGER = "TransformerConfig: {0} must be an integer of at least 1; {0} is {1}."
+LAST = "TransformerConfig: last_gain needs a norm with a gain at the end of every branch; "
+ZERO = "Try zero_init_branches=True."
+TWICE = "TransformerConfig: branches start from 0 by one factor, not by two; "
 
 
 @pytest.mark.parametrize(
@@ -48,8 +51,50 @@ INTEGER = "TransformerConfig: {0} must be an integer of at least 1; {0} is {1}."
         ),
         (
             {"norm": "rmsnorm"},
-            "norm must be 'layer_norm', 'rms_norm', 'batch_norm', 'masked_batch_norm' or"
-            " 'no_norm'; got 'rmsnorm'. Did you mean 'rms_norm'?",
+            f"norm must be {choices(NORMS)}; got 'rmsnorm'. Did you mean 'rms_norm'?",
+        ),
+        (
+            {"norm": "group_norm"},
+            f"TransformerConfig: on tokens norm must be {choices(token_norms())};"
+            " 'group_norm' shares statistics over group and space.",
+        ),
+        ({"last_gain": 1.5}, "TransformerConfig: last_gain must lie in [0, 1]; last_gain is 1.5."),
+        (
+            {"last_gain": math.nan},
+            "TransformerConfig: last_gain must lie in [0, 1]; last_gain is nan.",
+        ),
+        ({"last_gain": 0.1}, f"{LAST}norm is 'layer_norm' and norm_out is (). {ZERO}"),
+        (
+            {"last_gain": 0.1, "placement": "peri", "norm": "no_norm"},
+            f"{LAST}norm is 'no_norm' and norm_out is {ALL_BRANCHES}. {ZERO}",
+        ),
+        (
+            {"last_gain": 0.0, "placement": "normformer"},
+            f"{LAST}norm is 'layer_norm' and norm_out is ('attention',).",
+        ),
+        (
+            {"zero_init_branches": True, "placement": "sandwich"},
+            "TransformerConfig: zero_init_branches needs branches that no norm follows; norm is"
+            f" 'layer_norm' and norm_out is {ALL_BRANCHES}. Try last_gain=0.0.",
+        ),
+        (
+            {"zero_init_branches": True, "placement": "normformer"},
+            "TransformerConfig: zero_init_branches needs branches that no norm follows; norm is"
+            " 'layer_norm' and norm_out is ('attention',).",
+        ),
+        (
+            {"zero_init_branches": True, "placement": "rezero"},
+            f"{TWICE}branch_scale starts from 0 and zero_init_branches too. Leave one of them out.",
+        ),
+        (
+            {
+                "last_gain": 0.0,
+                "placement": PlacementSpec(
+                    norm_out=ALL_BRANCHES,
+                    branch_scale=ResidualScale(rule="learned_vector", value=0.0),
+                ),
+            },
+            f"{TWICE}branch_scale starts from 0 and last_gain too. Leave one of them out.",
         ),
     ],
 )

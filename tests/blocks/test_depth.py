@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normkit.blocks import CausalLM, TransformerConfig
+from normkit.blocks import CausalLM, Stream, TransformerConfig
 from normkit.spec import PlacementSpec
 from normkit.spec.placement import ALL_BRANCHES
 
@@ -32,6 +32,12 @@ class Start:
         return float(block.ffn.second.weight.grad.norm())  # type: ignore[union-attr,operator]
 
 
+def mean_square(x: Stream) -> Tensor:
+    """Mean square of each token, (B, T); of two streams one after the other, (2, B, T)."""
+    both = x if isinstance(x, Tensor) else torch.stack([x.main_BTD, x.second_BTD])
+    return both.square().mean(-1)
+
+
 def start(placement: str | PlacementSpec, depth: int, seed: int = 0) -> Start:
     """Build, run one batch of random tokens forward and backward.
 
@@ -45,7 +51,7 @@ def start(placement: str | PlacementSpec, depth: int, seed: int = 0) -> Start:
     model = CausalLM(config)
     stream: list[Tensor] = []
     for block in model.transformer.blocks:
-        block.register_forward_hook(lambda module, args, x: stream.append(x.square().mean(-1)))
+        block.register_forward_hook(lambda module, args, x: stream.append(mean_square(x)))
     tokens, targets = torch.randint(V, (2, 4, 32))
     loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
     loss.backward()
@@ -71,10 +77,47 @@ def test_pre_norm_stream_grows_within_the_lemma(depth: int) -> None:
     assert 1 + depth / 2 <= square <= 1 + 3 * depth / 2
 
 
-def test_peri_norm_stream_grows_by_two_a_layer() -> None:
-    """Each of the two branches of a layer adds a normalised vector."""
-    square = start("peri", 32).stream[-1].mean().item()
-    assert square == pytest.approx(1 + 2 * 32, rel=0.15)
+@pytest.mark.parametrize(
+    ("placement", "grows"),
+    [
+        # Each of the two branches of a layer adds a normalised vector.
+        ("sandwich", 2.0),
+        ("peri", 2.0),
+        # So does attention here; the feed-forward adds one that was normalised before its matrix.
+        ("normformer", 2.0),
+        # Normalised before the last matrix of both branches, and those are gamma times as large.
+        ("sub_ln", 2 * math.log(2 * 32)),
+    ],
+)
+def test_stream_grows_by_normalised_vectors(placement: str, grows: float) -> None:
+    """The mean square after L layers is 1 + grows L."""
+    square = start(placement, 32).stream[-1].mean().item()
+    assert square == pytest.approx(1 + grows * 32, rel=0.15)
+
+
+def test_residual_keeps_one_stream_at_one_and_lets_the_other_grow() -> None:
+    """The first is post-norm's, the second grows like pre-norm's: its branches read the first."""
+    for main, _ in start("residual", 32).stream:
+        torch.testing.assert_close(main, torch.ones_like(main), rtol=1e-4, atol=0)
+    _, second = start("residual", 32).stream[-1]
+    assert 1 + 32 / 2 <= second.mean().item() <= 1 + 3 * 32 / 2
+
+
+@pytest.mark.parametrize(("depth", "scale"), [(8, 0.1), (20, 1e-5), (32, 1e-6)])
+def test_layer_scale_stream_hardly_grows(depth: int, scale: float) -> None:
+    """What pre-norm's adds, times the square of the scale; the cross term averages out."""
+    stream = start("layer_scale", depth).stream
+    added = (stream[-1] - stream[0]).mean().item()
+    assert abs(added) < 3 * scale
+    if scale == 0.1:
+        assert scale**2 * depth / 4 < added
+
+
+def test_rezero_stream_is_the_embedding() -> None:
+    """Exactly, at every depth."""
+    first, *others = start("rezero", 8).stream
+    assert all(torch.equal(square, first) for square in others)
+    assert first.mean().item() == pytest.approx(1.0, abs=0.1)
 
 
 def test_final_norm_hides_the_growth_from_the_head() -> None:

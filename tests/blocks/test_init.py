@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -11,11 +12,15 @@ from torch import Tensor, nn
 from normkit.blocks import (
     CausalLM,
     Encoder,
+    EncoderDecoder,
     RoleGains,
+    StackConstants,
     TransformerConfig,
     deepnorm_constants,
     init_linear_,
     role_gains,
+    stack_constants,
+    sub_ln_constants,
 )
 from normkit.errors import ShapeError
 from normkit.spec import InitGain
@@ -58,20 +63,50 @@ def test_the_rest() -> None:
     assert all(bool((gain == 1).all()) for gain in gains)
 
 
+@pytest.mark.parametrize("placement", ["deepnorm", "sub_ln"])
 @pytest.mark.parametrize("encoder", [False, True])
-def test_deepnorm_scales_ffn_value_output_alone(encoder: bool) -> None:
-    """The draws are those of Post-LN: beta times them in four roles, the same in all others."""
-    plain, deep = (weights(placement, encoder=encoder) for placement in ("post", "deepnorm"))
-    pair = deepnorm_constants(decoder_layers=6).decoder
-    assert pair is not None
-    assert plain.keys() == deep.keys()
+def test_scales_ffn_value_output_alone(encoder: bool, placement: str) -> None:
+    """The draws are those of Post-LN: one factor in four roles, the same in all others."""
+    plain, scaled = (weights(name, encoder=encoder) for name in ("post", placement))
+    wanted = {"deepnorm": (8 * 6) ** -0.25, "sub_ln": math.log(12) ** 0.5}[placement]
     for name, value in plain.items():
+        if "around" in name:
+            continue  # norms draw nothing
         factor = torch.ones_like(value)
         if name.endswith("qkv.weight"):
-            factor[2 * D :] = pair.beta
+            factor[2 * D :] = wanted
         elif name.endswith(("output.weight", "first.weight", "second.weight")):
-            factor[:] = pair.beta
-        torch.testing.assert_close(deep[name], factor * value, rtol=1e-6, atol=0, msg=name)
+            factor[:] = wanted
+        torch.testing.assert_close(scaled[name], factor * value, rtol=1e-6, atol=0, msg=name)
+
+
+@pytest.mark.parametrize(("placement", "in_cross"), [("deepnorm", True), ("sub_ln", False)])
+def test_cross_attention(placement: str, in_cross: bool) -> None:
+    """DeepNorm scales its value and output like any other, Sub-LN leaves them alone."""
+    n, m = 2, 3
+    wanted = {
+        "deepnorm": (0.87 * (n**4 * m) ** (-1 / 16), (12 * m) ** -0.25),
+        "sub_ln": ((math.log(3 * m) * math.log(2 * n) / 3) ** 0.5, math.log(3 * m) ** 0.5),
+    }[placement]
+    states = []
+    for name in ("post", placement):
+        torch.manual_seed(0)
+        source, target = (
+            TransformerConfig(vocabulary=5, width=16, heads=2, depth=depth, placement=name)
+            for depth in (n, m)
+        )
+        states.append(dict(EncoderDecoder(source, target).named_parameters()))
+    for name, value in states[0].items():
+        if "around" in name:
+            continue
+        gain = wanted[0] if name.startswith("encoder") else wanted[1]
+        gain = gain if in_cross or "cross" not in name else 1.0
+        factor = torch.ones_like(value)
+        if name.endswith(("qkv.weight", "key_value.weight")):
+            factor[-16:] = gain
+        elif name.endswith((".output.weight", "first.weight", "second.weight")):
+            factor[:] = gain
+        torch.testing.assert_close(states[1][name], factor * value, rtol=1e-6, atol=0, msg=name)
 
 
 def test_fused_is_three_separate() -> None:
@@ -102,6 +137,21 @@ def test_init_linear_refuses_slices_that_do_not_fit() -> None:
 
 
 def test_role_gains() -> None:
-    """Each role reads its own rule."""
-    init = InitGain(value="deepnorm", query_key="deepnorm")
-    assert role_gains(init, beta=0.3) == RoleGains(value=0.3, query_key=0.3)
+    """Each role reads its own rule; in cross attention Sub-LN's is 1."""
+    constants = StackConstants(alpha=9.0, beta=0.3, gamma=1.5)
+    init = InitGain(value="deepnorm", query_key="deepnorm", output="sub_ln")
+    assert role_gains(init, constants) == RoleGains(
+        value=0.3, query_key=0.3, output=1.5, cross_value=0.3, cross_output=1.0
+    )
+
+
+def test_stack_constants() -> None:
+    """Each stack takes its own side, alone and with a partner."""
+    for causal, side in ((False, "encoder"), (True, "decoder")):
+        for partner in (0, 5):
+            counts = (partner, 3) if causal else (3, partner)
+            layers = dict(zip(("encoder_layers", "decoder_layers"), counts, strict=True))
+            pair = getattr(deepnorm_constants(**layers), side)
+            assert stack_constants(3, causal=causal, partner_depth=partner) == StackConstants(
+                alpha=pair.alpha, beta=pair.beta, gamma=getattr(sub_ln_constants(**layers), side)
+            )

@@ -8,37 +8,64 @@ import pytest
 import torch
 
 from normkit import layers, spec
-from normkit.blocks import TokenNorm, make_norm
-from normkit.errors import OptionError
+from normkit.blocks import TokenNorm, has_gain, make_norm, token_norms
+from normkit.errors import OptionError, choices
 
 # class, and what a token's statistics depend on
 NORMS = {
-    "layer_norm": (layers.LayerNorm, "token"),
-    "rms_norm": (layers.RMSNorm, "token"),
-    "batch_norm": (layers.BatchNorm1d, "all_rows"),
-    "masked_batch_norm": (layers.MaskedBatchNorm, "real_rows"),
-    "no_norm": (layers.NoNorm, "token"),
+    "layer_norm": ("LayerNorm", "token"),
+    "rms_norm": ("RMSNorm", "token"),
+    "batch_norm": ("BatchNorm1d", "all_rows"),
+    "masked_batch_norm": ("MaskedBatchNorm", "real_rows"),
+    "channel_layer_norm": ("ChannelLayerNorm", "token"),
+    "scale_norm": ("ScaleNorm", "token"),
+    "dynamic_tanh": ("DynamicTanh", "token"),
+    "dynamic_erf": ("DynamicErf", "token"),
+    "power_norm": ("PowerNorm", "real_rows"),
+    "no_norm": ("NoNorm", "token"),
+}
+# What keeps the others away.
+SECOND_INPUT = ("gated_rms_norm", "adaptive_layer_norm", "adaptive_rms_norm")
+OBSTACLES = {
+    "group_norm": "shares statistics over group and space",
+    "instance_norm": "shares statistics over space",
+    "qk_norm": "shares statistics over head",
+    **dict.fromkeys(SECOND_INPUT, "needs a second input"),
 }
 
 
-def registered(name: str, norm: spec.NormSpec | spec.norm.Composite) -> spec.NormEntry:
-    """Make an entry for a norm that this version has no layer of; LayerNorm stands in."""
-    return spec.NormEntry(
-        name=name, title=name, spec=norm, layers=("LayerNorm",), op=None, source="a test"
-    )
+def test_token_norms() -> None:
+    """Every norm of the registry is in one of the two lists."""
+    assert token_norms() == tuple(NORMS)
+    assert set(spec.NORMS) == NORMS.keys() | OBSTACLES.keys()
 
 
-@pytest.mark.parametrize("name", spec.NORMS)
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_not_on_tokens(name: str) -> None:
+    """The sentence says why, and which norms can."""
+    rule = f"make_norm: on tokens norm must be {choices(NORMS)}; "
+    with pytest.raises(OptionError, match=f"^{re.escape(f'{rule}{name!r} {OBSTACLES[name]}.')}$"):
+        make_norm(name, 4)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_has_gain(name: str) -> None:
+    """What the spec says is what the layer has."""
+    assert has_gain(name) == (name != "no_norm")
+    assert has_gain(name) == ("weight" in dict(make_norm(name, 6).norm.named_parameters()))
+
+
+@pytest.mark.parametrize("name", NORMS)
 def test_layer_and_reach(name: str) -> None:
     """The layer is ours, and the reach is the one in its formula."""
     norm = make_norm(name, 6)
     layer, reach = NORMS[name]
-    assert type(norm.norm) is layer
+    assert type(norm.norm) is getattr(layers, layer)
     assert norm.reach == reach
     assert repr(norm).startswith(f"TokenNorm(\n  reach='{reach}'")
 
 
-@pytest.mark.parametrize("name", spec.NORMS)
+@pytest.mark.parametrize("name", NORMS)
 def test_what_a_token_depends_on(name: str) -> None:
     """Change one pad and one real token: who moves says what the statistics read."""
     norm = make_norm(name, 6).double()
@@ -77,31 +104,6 @@ def test_unknown_norm() -> None:
     """A name that is not there."""
     with pytest.raises(OptionError, match=r"got 'layernorm'\. Did you mean 'layer_norm'\?$"):
         make_norm("layernorm", 4)
-
-
-def test_norm_over_other_axes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A norm of each image has no meaning on a token."""
-    image = registered("instance_norm", spec.NormSpec(over=("space",)))
-    monkeypatch.setattr("normkit.blocks.norm.norm_entry", lambda name: image)
-    text = (
-        "make_norm: a norm on tokens shares statistics over features or over the batch;"
-        " 'instance_norm' shares them over space."
-    )
-    with pytest.raises(OptionError, match=f"^{re.escape(text)}$"):
-        make_norm("instance_norm", 4)
-
-
-@pytest.mark.parametrize(("masked", "reach"), [(True, "real_rows"), (False, "all_rows")])
-def test_composite(monkeypatch: pytest.MonkeyPatch, masked: bool, reach: str) -> None:
-    """A norm of two steps depends on what its widest step reads."""
-    batch = spec.StatsSpec(train="batch", eval="running", masked=masked)
-    steps = (
-        spec.NormSpec(over=("group",), center=False, scale="rms"),
-        spec.NormSpec(over=("batch", "position"), center=False, scale="rms", stats=batch),
-    )
-    two = registered("two_steps", steps)
-    monkeypatch.setattr("normkit.blocks.norm.norm_entry", lambda name: two)
-    assert make_norm("two_steps", 4).reach == reach
 
 
 def test_reach_is_data() -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from dataclasses import fields
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from normkit.blocks import CausalLM, Residual, TransformerConfig, check_placement
+from normkit.blocks import CausalLM, Residual, TransformerConfig, TwoStreams, check_placement
 from normkit.errors import OptionError
 from normkit.spec import PLACEMENTS, InitGain, PlacementSpec, ResidualScale
 
-BUILT = ("post", "pre", "deepnorm", "sandwich", "peri")
-TRY = "Try placement 'post', 'pre', 'deepnorm', 'sandwich' or 'peri'."
+TRY = (
+    "Try placement 'post', 'pre', 'deepnorm', 'sandwich', 'peri', 'sub_ln', 'normformer',"
+    " 'residual', 'layer_scale' or 'rezero'."
+)
 
 
 def around_ffn(placement: str, dropout: float) -> Residual:
@@ -28,7 +30,7 @@ def around_ffn(placement: str, dropout: float) -> Residual:
     return module
 
 
-@pytest.mark.parametrize("placement", BUILT)
+@pytest.mark.parametrize("placement", PLACEMENTS)
 def test_everything_dropped_leaves_the_skip(placement: str) -> None:
     """Dropout stands after the sub-layer and its norm, before the add; the skip is never dropped.
 
@@ -68,54 +70,70 @@ def test_constant_scales_act_where_they_are_named() -> None:
     torch.testing.assert_close(attention, 2.0 * x)
 
 
-def test_repr_shows_the_scales() -> None:
-    """A printed model says which scale its skip has."""
-    config = TransformerConfig(vocabulary=5, width=8, heads=2, depth=8, placement="deepnorm")
-    assert "skip_scale=2, branch_scale=1" in repr(CausalLM(config))
-
-
-@pytest.mark.parametrize("name", BUILT)
-def test_built(name: str) -> None:
-    """Rows of the table that run."""
-    check_placement(PLACEMENTS[name].spec, name)
-
-
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("placement", "text"),
     [
-        (
-            "sub_ln",
-            "the blocks do not build its norm_inside and init.ffn and init.value and init.output;"
-            " norm_inside is ('attention', 'ffn') and init.ffn is 'sub_ln' and init.value is"
-            " 'sub_ln' and init.output is 'sub_ln'.",
-        ),
-        (
-            "normformer",
-            "the blocks do not build its norm_inside and head_scale; norm_inside is ('ffn',) and"
-            " head_scale is True.",
-        ),
-        ("residual", "the blocks do not build its streams; streams is 2."),
-        (
-            "layer_scale",
-            "the blocks do not build its branch_scale.rule; branch_scale.rule is 'learned_vector'.",
-        ),
-        (
-            "rezero",
-            "the blocks do not build its branch_scale.rule; branch_scale.rule is 'learned_scalar'.",
-        ),
+        ("deepnorm", "skip_scale=2, branch_scale=1"),
+        ("rezero", "skip_scale=1, branch_scale=a learned number"),
+        ("layer_scale", "skip_scale=1, branch_scale=8 learned numbers"),
     ],
 )
-def test_not_built(name: str, text: str) -> None:
-    """Rows with a field that nothing here reads name it."""
-    want = f"placement {name!r}: {text} {TRY}"
-    with pytest.raises(OptionError, match=f"^{re.escape(want)}$"):
-        TransformerConfig(vocabulary=5, placement=name)
+def test_repr_shows_the_scales(placement: str, text: str) -> None:
+    """A printed model says which scales its skip and its branch have."""
+    config = TransformerConfig(vocabulary=5, width=8, heads=2, depth=8, placement=placement)
+    assert text in repr(CausalLM(config))
 
 
-def test_rows_are_all_tested() -> None:
-    """A new row of the registry belongs in one of the two lists above."""
-    refused = {"sub_ln", "normformer", "residual", "layer_scale", "rezero"}
-    assert set(PLACEMENTS) == refused | set(BUILT)
+@pytest.mark.parametrize("rule", ["learned_scalar", "learned_vector"])
+@pytest.mark.parametrize("field", ["skip_scale", "branch_scale"])
+def test_learned_scales(field: str, rule: Any) -> None:
+    """A parameter where the scale acts, a plain 1 elsewhere (NormFormer's ResScale: skip, FFN)."""
+    spec = PlacementSpec(**{field: ResidualScale(rule=rule, value=0.25, branches=("ffn",))})
+    around = Residual(spec, "ffn", norm="no_norm", width=4)
+    ((name, parameter),) = around.named_parameters()
+    assert name == field
+    assert parameter.shape == ((4,) if rule == "learned_vector" else ())
+    x, f = torch.randn(1, 2, 4), torch.sin
+    want = 0.25 * x + f(x) if field == "skip_scale" else x + 0.25 * f(x)
+    torch.testing.assert_close(around(x, f), want)
+    around(x, f).sum().backward()
+    want_grad = (x if field == "skip_scale" else f(x)).flatten(0, 1).sum(0)
+    want_grad = want_grad if rule == "learned_vector" else want_grad.sum()
+    torch.testing.assert_close(parameter.grad, want_grad)
+    elsewhere = Residual(spec, "attention", norm="no_norm", width=4)
+    assert not list(elsewhere.parameters())
+    torch.testing.assert_close(elsewhere(x, f), x + f(x))
+
+
+def test_two_streams() -> None:
+    """z <- N(a z + b f(z)) beside s <- s + c b f(z): the skip's scale is the first stream's own."""
+    spec = PlacementSpec(
+        norm_sum=("ffn",), streams=2, second_stream_scale=0.5,
+        skip_scale=ResidualScale(value=3.0), branch_scale=ResidualScale(value=2.0),
+    )  # fmt: skip
+    around = Residual(spec, "ffn", norm="layer_norm", width=4)
+    z, s = torch.randn(2, 1, 3, 4)
+    main, second = around(TwoStreams(z, s), torch.sin)
+    torch.testing.assert_close(main, torch.nn.functional.layer_norm(3 * z + 2 * z.sin(), (4,)))
+    torch.testing.assert_close(second, s + 0.5 * 2 * z.sin())
+
+
+def test_second_stream_scale_is_taken_out_by_the_final_norm() -> None:
+    """c acts on all that the second stream adds up, its start too: N(c s) = N(s) up to eps."""
+    out = []
+    for scale in (1.0, 0.125):
+        torch.manual_seed(0)
+        spec = dataclasses.replace(PLACEMENTS["residual"].spec, second_stream_scale=scale)
+        config = TransformerConfig(vocabulary=5, width=8, heads=2, placement=spec)
+        out.append(CausalLM(config).double()(torch.arange(4)[None]))
+    torch.testing.assert_close(*out, rtol=1e-3, atol=1e-3)
+    assert not torch.equal(*out)
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_every_row_is_built(name: str) -> None:
+    """The table holds no row that does not run."""
+    check_placement(PLACEMENTS[name].spec, name)
 
 
 # A value of each field that is not the default's.
@@ -127,13 +145,9 @@ CHANGES: dict[str, Any] = {
     "branch_scale": ResidualScale(value=2.0),
     "embedding_norm": True,
     "final_norm": True,
-    "init": InitGain(query_key="deepnorm"),
-}
-REFUSED: dict[str, Any] = {
-    "norm_inside": ("ffn",),
-    "head_scale": True,
+    "norm_inside": ("attention",),
     "streams": 2,
-    "second_stream_scale": 0.5,
+    "init": InitGain(query_key="deepnorm"),
 }
 
 
@@ -153,16 +167,29 @@ def test_field_changes_the_function(field: str) -> None:
     assert (changed - logits(PlacementSpec())).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("field", REFUSED)
-def test_field_is_refused(field: str) -> None:
-    """No field that is not built is ignored."""
-    with pytest.raises(OptionError, match=f"^PlacementSpec: the blocks do not build its {field}; "):
-        check_placement(PlacementSpec(**{field: REFUSED[field]}))
+def test_head_scale_adds_one_number_a_head() -> None:
+    """It starts from 1 and so changes the function only once it is trained."""
+    config = TransformerConfig(
+        vocabulary=5, width=8, heads=2, depth=3, placement=PlacementSpec(head_scale=True)
+    )
+    scales = [p for name, p in CausalLM(config).named_parameters() if name.endswith("head_scale")]
+    assert [p.tolist() for p in scales] == [[1.0, 1.0]] * 3
+
+
+def test_second_stream_scale_needs_a_second_stream() -> None:
+    """It would do nothing."""
+    text = (
+        "PlacementSpec: second_stream_scale acts on a second stream;"
+        " streams is 1 and second_stream_scale is 0.5. Try streams=2."
+    )
+    with pytest.raises(OptionError, match=f"^{re.escape(text)}$"):
+        check_placement(PlacementSpec(second_stream_scale=0.5))
 
 
 def test_fields_are_all_tested() -> None:
-    """A new field of the spec belongs in one of the two lists above."""
-    assert CHANGES.keys() | REFUSED.keys() == {field.name for field in fields(PlacementSpec)}
+    """A new field of the spec belongs in the list above, or beside these two."""
+    own = {"head_scale", "second_stream_scale"}
+    assert CHANGES.keys() | own == {field.name for field in dataclasses.fields(PlacementSpec)}
 
 
 @pytest.mark.parametrize(
@@ -181,8 +208,12 @@ def test_fields_are_all_tested() -> None:
             "skip_scale.value; skip_scale.value is None",
         ),
         (
-            PlacementSpec(init=InitGain(query_key="sub_ln")),
-            "init.query_key; init.query_key is 'sub_ln'",
+            PlacementSpec(skip_scale=ResidualScale(rule="learned_vector", value=None)),
+            "skip_scale.value; skip_scale.value is None",
+        ),
+        (
+            PlacementSpec(branch_scale=ResidualScale(rule="learned_scalar", value=None)),
+            "branch_scale.value; branch_scale.value is None",
         ),
     ],
 )

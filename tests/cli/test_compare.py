@@ -9,11 +9,13 @@ import pytest
 
 import normkit
 from normkit import cli, lab
+from normkit.errors import choices
 from normkit.lab.folder import locked
 from normkit.lab.pool import Outcome
+from normkit.spec import NORMS
 from tests.lab import small
 
-NORMS = "'layer_norm', 'rms_norm', 'batch_norm', 'masked_batch_norm' or 'no_norm'"
+NORM_NAMES = choices(NORMS)
 RECIPES = "'demo', 'ln-vs-bn' or 'depth'"
 
 
@@ -72,7 +74,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "unknown norm": (
         ["--norm", "layernorm"],
-        f"norm must be {NORMS}; got 'layernorm'. Did you mean 'layer_norm'?",
+        f"norm must be {NORM_NAMES}; got 'layernorm'. Did you mean 'layer_norm'?",
     ),
     "unknown recipe": (
         ["--recipe", "lnvsbn"],

@@ -7,8 +7,8 @@ import pytest
 import normkit
 import normkit.functional
 import normkit.layers
-from normkit.spec import NORMS, NormEntry
-from tests.house.source import ROOT
+from normkit.spec import NORMS, PLACEMENTS, NormEntry
+from tests.house.source import ROOT, label
 
 ENTRIES = list(NORMS.values())
 
@@ -51,5 +51,25 @@ def test_every_function_is_there(entry: NormEntry) -> None:
 
 def test_no_page_without_a_norm() -> None:
     """docs/norms describes norms that exist, and nothing else."""
-    pages = {page.stem for page in (ROOT / "docs" / "norms").glob("*.md")}
-    assert pages <= {*NORMS, "README", "index"}
+    assert pages("norms") <= {*NORMS, "README", "index"}
+
+
+def test_a_page_for_every_placement() -> None:
+    """docs/placements describes each placement, and nothing else; one page compares them."""
+    assert pages("placements") == {*PLACEMENTS, "index"}
+
+
+@pytest.mark.parametrize("folder", ["norms", "placements"])
+def test_a_page_has_its_sections(folder: str) -> None:
+    """What a reader looks for stands under the same words on every page."""
+    wanted = ("## What it ", "## Questions", "## Pitfalls", "```python")
+    for page in (ROOT / "docs" / folder).glob("*.md"):
+        if page.stem != "index":
+            text = page.read_text(encoding="utf-8")
+            missing = [words for words in wanted if words not in text]
+            assert not missing, f"{label(page)} has no {missing}"
+
+
+def pages(folder: str) -> set[str]:
+    """Name the pages of a folder of docs/."""
+    return {page.stem for page in (ROOT / "docs" / folder).glob("*.md")}

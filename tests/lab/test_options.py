@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from normkit.errors import OptionError, StateError
+from normkit.blocks import token_norms
+from normkit.errors import OptionError, StateError, choices
 from normkit.lab.options import Options, make_options, merged
+from normkit.spec import NORMS
 
 NONE = dict.fromkeys(field.name for field in dataclasses.fields(Options))
 
@@ -47,7 +49,7 @@ def test_plain_data_both_ways() -> None:
     assert Options.from_dict(data) == found
 
 
-NORMS = "'layer_norm', 'rms_norm', 'batch_norm', 'masked_batch_norm' or 'no_norm'"
+NORM_NAMES = choices(NORMS)
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"depth": 0}, "compare: depth must be at least 1; depth is 0."),
     ({"depth": "2,-1"}, "compare: depth must be at least 1; depth is -1."),
@@ -75,7 +77,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"norm": []}, "compare: norm must be one value or several with commas between; it is []."),
     (
         {"norm": "layer_norm,rmsnorm"},
-        f"norm must be {NORMS}; got 'rmsnorm'. Did you mean 'rms_norm'?",
+        f"norm must be {NORM_NAMES}; got 'rmsnorm'. Did you mean 'rms_norm'?",
+    ),
+    (
+        {"norm": "layer_norm,qk_norm"},
+        f"compare: on tokens norm must be {choices(token_norms())};"
+        " 'qk_norm' shares statistics over head.",
     ),
 ]
 

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from normkit.blocks import token_norms
 from normkit.lab.config import RunConfig
 from normkit.lab.model import batch_statistics, build_model, uses_batch_statistics
 from normkit.lab.task import IGNORED
 from normkit.lab.train import Trainer
-from normkit.spec import NORMS
 from tests.lab import small
 
 
@@ -121,7 +121,7 @@ def test_norms_of_one_seed_start_alike() -> None:
         return {name: value for name, value in names.items() if "norm" not in name}
 
     expected = others("layer_norm")
-    for norm in NORMS:
+    for norm in token_norms():
         found = others(norm)
         assert found.keys() == expected.keys()
         assert all(torch.equal(found[name], expected[name]) for name in expected)
@@ -163,7 +163,7 @@ def test_evaluation_is_the_mean_over_characters(shape: str) -> None:
 
 def test_who_uses_batch_statistics() -> None:
     """Read off the registry."""
-    assert {norm for norm in NORMS if uses_batch_statistics(norm)} == {
+    assert {norm for norm in token_norms() if uses_batch_statistics(norm)} == {
         "batch_norm",
         "masked_batch_norm",
     }

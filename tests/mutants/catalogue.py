@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from tests.mutants import batch_norms, computation, layers, token_norms
+from tests.mutants import (
+    batch_norms,
+    channel_norms,
+    computation,
+    explanation,
+    gated_norms,
+    layers,
+    placements,
+    power_norms,
+    scaled_norms,
+    token_norms,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *computation.MUTANTS,
     *token_norms.MUTANTS,
     *batch_norms.MUTANTS,
+    *channel_norms.MUTANTS,
+    *gated_norms.MUTANTS,
     *layers.MUTANTS,
+    *placements.MUTANTS,
+    *power_norms.MUTANTS,
+    *scaled_norms.MUTANTS,
+    *explanation.MUTANTS,
 )

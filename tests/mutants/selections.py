@@ -24,3 +24,16 @@ def contract(topic: str, test: str, case: str = "") -> tuple[str, ...]:
 def norm(name: str, test: str = "") -> tuple[str, ...]:
     """The tests of one norm, or one of them."""
     return (f"{_NORMS}/test_{name}.py::test_{test}" if test else f"{_NORMS}/test_{name}.py",)
+
+
+def blocks(topic: str, test: str) -> tuple[str, ...]:
+    """One test of the blocks."""
+    return (f"tests/blocks/test_{topic}.py::test_{test}",)
+
+
+def straight_line(
+    placement: str, *, norm: str = "layer_norm", both: bool = False
+) -> tuple[str, ...]:
+    """One placement against the model written by hand; ``both``: with encoder and decoder."""
+    which = f"encoder_decoder[{placement}-padded]" if both else f"padded[{norm}-{placement}]"
+    return blocks("straight_line", which)

@@ -128,14 +128,14 @@ MUTANTS: tuple[Mutant, ...] = (
         id="rms-norm-rounded-after-gain",
         family="rounding order swapped",
         tests=norm("rms_norm", "rounding_as_llama_and_as_gemma"),
-        old="    return gained(_rounded(x_hat, round_to), weight_N, bias_N, zero_centred)\n",
-        new="    return _rounded(gained(x_hat, weight_N, bias_N, zero_centred), round_to)\n",
+        old="    return gained(rounded(x_hat, round_to), weight_N, bias_N, zero_centred)\n",
+        new="    return rounded(gained(x_hat, weight_N, bias_N, zero_centred), round_to)\n",
     ),
     _rms_norm(
         id="rms-norm-dgamma-of-the-unrounded",
         family="rounding order swapped",
         tests=norm("options", "gradient_of_the_gain_sees_the_value_that_it_multiplied"),
-        old="column_sum(dy_MN * _rounded(x_hat, round_to))",
+        old="column_sum(dy_MN * rounded(x_hat, round_to))",
         new="column_sum(dy_MN * x_hat)",
     ),
     _rms_norm(

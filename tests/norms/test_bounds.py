@@ -50,7 +50,21 @@ class TokenNorm:
         )
 
 
+def modulated(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An adaptive norm as a zero-centred one: one scale and one shift for all rows."""
+
+    def run(
+        x: Tensor, width: int, weight: Tensor, bias: Tensor, eps: float, zero_centred: bool
+    ) -> Tensor:
+        assert zero_centred
+        return call(x, width, weight, bias, eps)
+
+    return run
+
+
 LN, RMS = functional.layer_norm, functional.rms_norm
+ADAPTIVE_LN = modulated(functional.adaptive_layer_norm)
+ADAPTIVE_RMS = modulated(functional.adaptive_rms_norm)
 NORMS = [
     TokenNorm(name="layer_norm", call=LN, center=True),
     TokenNorm(name="ln_eps_1e-12", call=LN, center=True, eps=1e-12),
@@ -62,6 +76,8 @@ NORMS = [
     TokenNorm(name="rms_clamp", call=RMS, center=False, eps=1e-3, options={"eps_place": "clamp"}),
     TokenNorm(name="rms_zero_centred", call=RMS, center=False, options={"zero_centred": True}),
     TokenNorm(name="rms_fraction", call=RMS, center=False, options={"fraction": 0.5}),
+    TokenNorm(name="adaptive_ln", call=ADAPTIVE_LN, center=True, options={"zero_centred": True}),
+    TokenNorm(name="adaptive_rms", call=ADAPTIVE_RMS, center=False, options={"zero_centred": True}),
 ]
 
 
@@ -116,7 +132,7 @@ def test_batch_norm(masked: bool, dtype: torch.dtype, regime: Regime) -> None:
 
 def test_the_bound_bites() -> None:
     # A bound that no measured error comes near would let faults through.
-    for norm in NORMS[:6]:
+    for norm in (*NORMS[:6], *NORMS[-2:]):
         x, dy, weight, bias = draw(REGIMES["unit"], 64, 257, torch.float32)
         truth = norm.truth(x, dy, weight, bias)
         leaves = [t.requires_grad_() for t in (x.clone(), weight, bias)]

@@ -125,6 +125,11 @@ def test_exports_with_a_dynamic_batch(case: Case) -> None:
     torch.testing.assert_close(program.module()(*args), layer(*args), rtol=1e-12, atol=1e-12)
 
 
+def gating(place: str, rounding: str) -> tuple[object, ...]:
+    """Options of gated_rms_norm."""
+    return (1, 1e-6, "inside", "silu", place, 2, False, rounding)
+
+
 def op_inputs(dtype: torch.dtype) -> list[tuple[str, tuple[object, ...]]]:
     """Arguments of each custom op, with and without its optional tensors, in both layouts."""
 
@@ -143,11 +148,29 @@ def op_inputs(dtype: torch.dtype) -> list[tuple[str, tuple[object, ...]]]:
         ("batch_norm", (image.requires_grad_(), leaf(3), None, valid, 1, 1e-5)),
         ("batch_norm_given", (leaf(4, 3), leaf(3), leaf(3), mean, var, None, 1, 1e-5)),
         ("batch_norm_given", (image, None, None, mean, var, valid, 1, 1e-5)),
+        ("group_norm", (leaf(2, 4, 3), leaf(4), leaf(4), None, 2, 1e-5)),
+        ("group_norm", (image.requires_grad_(), leaf(3), None, valid, 3, 0.1)),
+        ("channel_layer_norm", (image.requires_grad_(), leaf(3), leaf(3), 1, 1e-6, "clamp", True)),
+        ("scale_norm", (leaf(2, 5), leaf(1), 1, 1e-5, "clamp", False)),
+        ("dynamic_tanh", (leaf(2, 5), leaf(1), leaf(5), None, 1)),
+        ("dynamic_erf", (leaf(2, 5, 2), leaf(1), leaf(1), None, leaf(5, 2), 2)),
+        ("gated_rms_norm", (leaf(2, 4), leaf(2, 4), leaf(4), leaf(4), *gating("after", "once"))),
+        ("gated_rms_norm", (leaf(2, 4), leaf(4), None, None, *gating("before", "before_gain"))),
+        ("adaptive_layer_norm", (leaf(2, 3, 5), leaf(2, 1, 5), leaf(5), 1, 1e-6, "inside")),
+        ("adaptive_rms_norm", (leaf(2, 5), leaf(2, 5), None, 1, 0.1, "inside")),
+        ("power_norm", (leaf(4, 3), leaf(3), leaf(3), *passes(3), None, 1, 1e-5, 1, 0.1, 9)),
+        ("power_norm", (image, None, None, *passes(0), valid, 1, 0.1, None, 0.1, 0)),
+        ("power_norm_given", (image, leaf(3), None, var, valid, 1, 1e-5, 3)),
     ]
 
 
+def passes(step: int) -> tuple[object, ...]:
+    """Running statistics of PowerNorm over 3 channels, how many steps there were, no memory."""
+    return torch.rand(3) + 0.5, torch.randn(3), torch.tensor(step), None
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(len(op_inputs(torch.float32))))
 def test_opcheck(number: int, dtype: torch.dtype) -> None:
     name, args = op_inputs(dtype)[number]
     torch.library.opcheck(getattr(torch.ops.normkit, name).default, args)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from normkit.blocks.norm import TokenNorm
 from normkit.errors import OptionError, sentence
+from normkit.layers import QKNorm
 
 
 def readable(valid_BT: Tensor | None, *, causal: bool) -> Tensor | None:
@@ -60,6 +61,8 @@ class Attention(nn.Module):
         heads: number of heads; divides ``width``.
         norm_inside: a norm over all D features before the output matrix; None leaves it out.
         head_scale: learn c, one number a head that starts from 1.
+        qk_norm: normalise queries and keys per head by a :class:`~normkit.QKNorm`, by which no
+            logit exceeds sqrt(d) while its gains are 1.
 
     Raises:
         OptionError: ``heads`` does not divide ``width``.
@@ -72,6 +75,7 @@ class Attention(nn.Module):
         *,
         norm_inside: TokenNorm | None = None,
         head_scale: bool = False,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         if width % heads:
@@ -81,6 +85,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.head_scale = nn.Parameter(torch.ones(heads)) if head_scale else None
         self.norm_inside = norm_inside
+        self.qk_norm = QKNorm(width // heads) if qk_norm else None
         self.output = nn.Linear(width, width)
 
     def split(self, x_BTD: Tensor, parts: int) -> tuple[Tensor, ...]:
@@ -88,6 +93,13 @@ class Attention(nn.Module):
         B, T, width = x_BTD.shape
         x = x_BTD.view(B, T, parts, self.heads, width // parts // self.heads)
         return x.permute(2, 0, 3, 1, 4).unbind()
+
+    def normed(self, q_BHTd: Tensor, k_BHSd: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the queries and keys that meet."""
+        if self.qk_norm is None:
+            return q_BHTd, k_BHSd
+        q, k = self.qk_norm(q_BHTd, k_BHSd)
+        return q, k
 
     def finish(self, y_BHTd: Tensor, valid_BT: Tensor | None) -> Tensor:
         """Map what the heads read to (B, T, D)."""
@@ -119,6 +131,7 @@ class SelfAttention(Attention):
         causal: no token reads a later one.
         norm_inside: a norm over all D features before the output matrix (Sub-LN).
         head_scale: learn one number a head that starts from 1 (NormFormer).
+        qk_norm: normalise queries and keys per head.
 
     Raises:
         OptionError: ``heads`` does not divide ``width``.
@@ -136,8 +149,11 @@ class SelfAttention(Attention):
         causal: bool,
         norm_inside: TokenNorm | None = None,
         head_scale: bool = False,
+        qk_norm: bool = False,
     ) -> None:
-        super().__init__(width, heads, norm_inside=norm_inside, head_scale=head_scale)
+        super().__init__(
+            width, heads, norm_inside=norm_inside, head_scale=head_scale, qk_norm=qk_norm
+        )
         self.causal = causal
         self.qkv = nn.Linear(width, 3 * width)
 
@@ -156,6 +172,7 @@ class SelfAttention(Attention):
             valid_BT: True at real tokens, for the norm inside.
         """
         q, k, v = self.split(self.qkv(x_BTD), 3)
+        q, k = self.normed(q, k)
         y = F.scaled_dot_product_attention(
             q, k, v, attn_mask=readable_B1TT, is_causal=self.causal and readable_B1TT is None
         )
@@ -177,6 +194,7 @@ class CrossAttention(Attention):
         width: D, features of a token on either side.
         heads: number of heads; divides ``width``.
         norm_inside: a norm over all D features before the output matrix. Sub-LN has none here.
+        qk_norm: normalise queries and keys per head.
 
     Raises:
         OptionError: ``heads`` does not divide ``width``.
@@ -187,8 +205,15 @@ class CrossAttention(Attention):
         torch.Size([2, 3, 8])
     """
 
-    def __init__(self, width: int, heads: int, *, norm_inside: TokenNorm | None = None) -> None:
-        super().__init__(width, heads, norm_inside=norm_inside)
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        norm_inside: TokenNorm | None = None,
+        qk_norm: bool = False,
+    ) -> None:
+        super().__init__(width, heads, norm_inside=norm_inside, qk_norm=qk_norm)
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
 
@@ -202,6 +227,7 @@ class CrossAttention(Attention):
         """
         (q,) = self.split(self.query(x_BTD), 1)
         k, v = self.split(self.key_value(memory.encoded_BSD), 2)
+        q, k = self.normed(q, k)
         mask = None
         if memory.valid_BS is not None:
             real = memory.valid_BS[:, None, :, None]

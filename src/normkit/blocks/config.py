@@ -10,6 +10,7 @@ from normkit.blocks.placement import check_placement
 from normkit.blocks.positions import PositionKind
 from normkit.errors import OptionError, check_choice, sentence
 from normkit.spec import PlacementSpec, placement_entry
+from normkit.spec.placement import ALL_BRANCHES
 
 WHO = "TransformerConfig"
 
@@ -32,6 +33,8 @@ class TransformerConfig:
         dropout: probability with which an element of a branch is dropped, after the sub-layer and
             before the residual add; nothing else is dropped.
         activation: ``gelu`` or ``relu``.
+        qk_norm: normalise queries and keys of all attention per head, by an RMSNorm of their own
+            whatever ``norm`` is.
         last_gain: factor on the initial gain of the norm that ends each branch, such as 0.1; at 0
             every block starts as the identity. For placements that end every branch in a norm
             (sandwich, peri).
@@ -57,6 +60,7 @@ class TransformerConfig:
     positions: PositionKind = "learned"
     dropout: float = 0.0
     activation: Activation = "gelu"
+    qk_norm: bool = False
     last_gain: float = 1.0
     zero_init_branches: bool = False
 
@@ -103,17 +107,18 @@ def _check_start(config: TransformerConfig) -> None:
     gain, zero, spec = config.last_gain, config.zero_init_branches, config.placement_spec
     if not 0.0 <= gain <= 1.0:
         raise OptionError(sentence(WHO, "last_gain must lie in [0, 1]", f"last_gain is {gain}"))
-    normed = has_gain(config.norm)
-    if gain != 1.0 and not (normed and set(spec.norm_out) >= {"attention", "ffn"}):
+    ends = spec.norm_out if has_gain(config.norm) else ()
+    all_end = set(ends) == set(ALL_BRANCHES)
+    came = f"norm is {config.norm!r} and norm_out is {spec.norm_out}"
+    if gain != 1.0 and not all_end:
         rule = "last_gain needs a norm with a gain at the end of every branch"
-        came = f"norm is {config.norm!r} and norm_out is {spec.norm_out}"
-        raise OptionError(sentence(WHO, rule, came, "Try zero_init_branches=True"))
-    if zero and normed and spec.norm_out:
+        fix = "" if ends else "Try zero_init_branches=True"
+        raise OptionError(sentence(WHO, rule, came, fix))
+    if zero and ends:
         # N(0) = 0, but its derivative there is 1 / sqrt(eps): the first step would be a leap.
         rule = "zero_init_branches needs branches that no norm follows"
-        came = f"norm_out is {spec.norm_out}"
-        fix = "last_gain=0.0" if gain == 1.0 else "zero_init_branches=False"
-        raise OptionError(sentence(WHO, rule, came, f"Try {fix}"))
+        fix = "Try last_gain=0.0" if all_end else ""
+        raise OptionError(sentence(WHO, rule, came, fix))
     scale = spec.branch_scale
     if (zero or gain == 0.0) and scale.rule != "constant" and scale.value == 0.0:
         # d(a f)/da = f and d(a f)/df = a: with both 0 neither ever gets a gradient.

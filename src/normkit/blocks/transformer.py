@@ -1,56 +1,25 @@
-"""A Transformer that takes any norm at any placement: causal language model and encoder."""
+"""A Transformer that takes any norm at any placement: encoder, decoder, causal language model."""
 
 from __future__ import annotations
-
-from functools import partial
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from normkit.blocks.attention import SelfAttention, readable
+from normkit.blocks.attention import Memory, readable
+from normkit.blocks.block import Block
 from normkit.blocks.config import TransformerConfig
-from normkit.blocks.constants import AlphaBeta, deepnorm_constants
-from normkit.blocks.ffn import FeedForward
-from normkit.blocks.init import init_by_role_, init_linear_, role_gains
+from normkit.blocks.constants import stack_constants
+from normkit.blocks.init import (
+    init_by_role_,
+    init_linear_,
+    role_gains,
+    scale_last_gains_,
+    zero_branches_,
+)
 from normkit.blocks.norm import make_norm
-from normkit.blocks.placement import Residual
 from normkit.blocks.positions import make_positions, position_numbers
+from normkit.blocks.streams import Stream, enter, leave
 from normkit.errors import DtypeError, ShapeError, sentence
-
-
-class Block(nn.Module):
-    """One layer: attention, then feed-forward, each inside its :class:`Residual`.
-
-    Args:
-        config: the model's sizes and choices.
-        causal: no token reads a later one.
-        alpha: DeepNorm's factor on the skip, for placements that ask for it.
-    """
-
-    def __init__(self, config: TransformerConfig, *, causal: bool, alpha: float) -> None:
-        super().__init__()
-        around = partial(
-            Residual,
-            config.placement_spec,
-            norm=config.norm,
-            width=config.width,
-            alpha=alpha,
-            dropout=config.dropout,
-        )
-        self.attention = SelfAttention(config.width, config.heads, causal=causal)
-        self.around_attention = around("attention")
-        self.ffn = FeedForward(config.width, config.hidden, activation=config.activation)
-        self.around_ffn = around("ffn")
-
-    def forward(
-        self, x_BTD: Tensor, valid_BT: Tensor | None = None, readable_B1TT: Tensor | None = None
-    ) -> Tensor:
-        """Map (B, T, D) to (B, T, D); see :func:`normkit.blocks.attention.readable`."""
-        attend = partial(self.attention, readable_B1TT=readable_B1TT)
-        x: Tensor = self.around_attention(x_BTD, attend, valid_BT)
-        x = self.around_ffn(x, self.ffn, valid_BT)
-        return x
 
 
 class Transformer(nn.Module):
@@ -65,6 +34,9 @@ class Transformer(nn.Module):
         config: sizes and choices.
         causal: no token reads a later one. A norm over the batch breaks this in training, as its
             statistics are taken over time too.
+        partner_depth: layers of the other stack of an encoder-decoder model, by which DeepNorm's
+            and Sub-LN's constants go; 0 where this stack is alone. A causal stack with a partner
+            reads it by cross attention.
 
     Example:
         >>> config = TransformerConfig(vocabulary=10, width=8, heads=2)
@@ -72,20 +44,26 @@ class Transformer(nn.Module):
         torch.Size([2, 5, 8])
     """
 
-    def __init__(self, config: TransformerConfig, *, causal: bool) -> None:
+    def __init__(self, config: TransformerConfig, *, causal: bool, partner_depth: int = 0) -> None:
         super().__init__()
         self.config = config
         self.causal = causal
         spec, width = config.placement_spec, config.width
-        constants = _constants(config.depth, causal=causal)
+        constants = stack_constants(config.depth, causal=causal, partner_depth=partner_depth)
+        cross = causal and partner_depth > 0
         self.tokens = nn.Embedding(config.vocabulary, width)
         self.positions = make_positions(config.positions, config.max_length, width)
         self.embedding_norm = make_norm(config.norm, width) if spec.embedding_norm else None
         self.blocks = nn.ModuleList(
-            Block(config, causal=causal, alpha=constants.alpha) for _ in range(config.depth)
+            Block(config, causal=causal, constants=constants, cross=cross)
+            for _ in range(config.depth)
         )
         self.final_norm = make_norm(config.norm, width) if spec.final_norm else None
-        init_by_role_(self, role_gains(spec.init, beta=constants.beta))
+        init_by_role_(self, role_gains(spec.init, constants))
+        if config.zero_init_branches:
+            zero_branches_(self)
+        if config.last_gain != 1.0:
+            scale_last_gains_(self, config.last_gain)
 
     def forward(self, tokens_BT: Tensor, valid_BT: Tensor | None = None) -> Tensor:
         """Map token ids to hidden vectors.
@@ -101,16 +79,23 @@ class Transformer(nn.Module):
             ShapeError: tokens have not two axes, are too long, or ``valid`` has another shape.
             DtypeError: tokens are not integers, or ``valid`` is not bool.
         """
+        return self.hidden(tokens_BT, valid_BT)
+
+    def hidden(
+        self, tokens_BT: Tensor, valid_BT: Tensor | None, memory: Memory | None = None
+    ) -> Tensor:
+        """Do what :meth:`forward` says; ``memory`` is what a stack with cross attention reads."""
         _check_input(tokens_BT, valid_BT, self.config.max_length)
         x_BTD: Tensor = self.tokens(tokens_BT) + self.positions(
             position_numbers(tokens_BT, valid_BT)
         )
         if self.embedding_norm is not None:
             x_BTD = self.embedding_norm(x_BTD, valid_BT)
+        stream: Stream = enter(x_BTD, self.config.placement_spec)
         mask = readable(valid_BT, causal=self.causal)
         for block in self.blocks:
-            x_BTD = block(x_BTD, valid_BT, mask)
-        return x_BTD if self.final_norm is None else self.final_norm(x_BTD, valid_BT)
+            stream = block(stream, valid_BT, mask, memory)
+        return leave(stream, self.final_norm, valid_BT)
 
 
 class Encoder(Transformer):
@@ -118,14 +103,18 @@ class Encoder(Transformer):
 
     ``Encoder(config).forward(tokens_BT, valid_BT=None) -> hidden_BTD``.
 
+    Args:
+        config: sizes and choices.
+        decoder_layers: layers of the decoder that reads this encoder; 0 where there is none.
+
     Example:
         >>> config = TransformerConfig(vocabulary=10, width=8, heads=2, placement="post")
         >>> Encoder(config)(torch.zeros(2, 5, dtype=torch.long)).shape
         torch.Size([2, 5, 8])
     """
 
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config, causal=False)
+    def __init__(self, config: TransformerConfig, *, decoder_layers: int = 0) -> None:
+        super().__init__(config, causal=False, partner_depth=decoder_layers)
 
 
 class CausalLM(nn.Module):
@@ -154,13 +143,6 @@ class CausalLM(nn.Module):
         """Give (B, T, V) logits; see :meth:`Transformer.forward` for arguments and errors."""
         logits: Tensor = self.head(self.transformer(tokens_BT, valid_BT))
         return logits
-
-
-def _constants(depth: int, *, causal: bool) -> AlphaBeta:
-    """Give DeepNorm's pair for one stack of ``depth`` layers."""
-    if causal:
-        return cast(AlphaBeta, deepnorm_constants(decoder_layers=depth).decoder)
-    return cast(AlphaBeta, deepnorm_constants(encoder_layers=depth).encoder)
 
 
 def _check_input(tokens_BT: Tensor, valid_BT: Tensor | None, max_length: int) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from normkit.errors import sentence
+from normkit.errors import EXTRA, needs_extra
 
-# Import names of the packages of the extra ``normkit[cli]``.
-EXTRA = ("altair", "jinja2", "numpy", "rich", "scipy", "typer", "vl_convert")
+__all__ = ["EXTRA", "main", "missing_extra"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,11 +37,4 @@ Type pip install 'normkit[cli]'."
         >>> missing_extra(ModuleNotFoundError(name="normkit.lab.gone")) is None
         True
     """
-    package = (error.name or "").partition(".")[0]
-    if package not in EXTRA:
-        return None
-    rule = "the command line needs the packages of normkit[cli]"
-    return sentence("normkit", rule, f"{package} is not installed", _INSTALL)
-
-
-_INSTALL = "Type pip install 'normkit[cli]'"
+    return needs_extra("normkit", "the command line needs", error)

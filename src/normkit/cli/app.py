@@ -11,13 +11,13 @@ import typer
 import typer.main
 
 import normkit
-from normkit.cli import compare, info
+from normkit.cli import compare, explain, info
 from normkit.cli.guard import guarded
 
 HELP = """Normalization in deep networks: exact layers, and measured answers about which one trains.
 
 Every verb has its own --help. The same things in Python: help(normkit)."""
-VERBS = (compare, info)
+VERBS = (compare, explain, info)
 
 
 def build() -> typer.Typer:

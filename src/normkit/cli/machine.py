@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import normkit
-from normkit.cli import EXTRA
+from normkit.errors import EXTRA
 
 GIB = 1024**3
 _DISTRIBUTIONS = {"vl_convert": "vl-convert-python"}

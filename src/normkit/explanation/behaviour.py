@@ -88,6 +88,8 @@ def _batch_of_one(f: _Facts) -> str:
     batch = math.prod(axis.size for axis in f.reading.axes if axis.role == "batch")
     left = f.sharing.size // batch
     change = f"n falls from {f.sharing.size:,} to {left:,} in training"
+    if batch == 1:
+        change = f"this is one, with n = {left:,}"
     if f.spec.stats.train == "running":
         return f"{change}: noisier running statistics; evaluation is unchanged"
     if left == 1:
@@ -112,15 +114,18 @@ def _padding(f: _Facts) -> str:
 
 
 def _causal(f: _Facts) -> str:
-    if not f.reading.places:
+    roles = {axis.role for axis in f.reading.axes}
+    if not roles & {"position", "space"}:
         return "no axis of positions here"
     if not f.sharing.spans_places:
         return "safe: a position sees no other position"
+    # Space has no order, but the same layer may stand on a sequence.
+    leaks = "leaks the future" if "position" in roles else "read as time, space leaks the future"
     if f.spec.stats.train == "running":
         warm = f" in the first {f.spec.stats.warmup:,} updates" if f.spec.stats.warmup else ""
-        return f"leaks the future{warm}, while it uses the batch's statistics; not afterwards"
+        return f"{leaks}{warm}, while it uses the batch's statistics; not afterwards"
     where = "in training; evaluation does not" if f.stateful else "in training and evaluation"
-    return f"leaks the future {where}: a position's statistics see later ones"
+    return f"{leaks} {where}: a position's statistics see later ones"
 
 
 def _distributed(f: _Facts) -> str:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from normkit.explanation.numbers import short
-from normkit.spec import Composite, NormSpec
+from normkit.spec import NormSpec
 
-_STATISTICS = {"std": "var", "rms": "ms", "l2": "length"}
+_STATISTICS = {"std": "var", "rms": "square", "l2": "length"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +47,16 @@ class Formula:
     gradient: tuple[str, ...] = ()
 
 
-def letters(spec: NormSpec) -> Symbols:
-    """Symbols of a formula without numbers."""
-    del spec
-    return Symbols(
-        n="n",
-        n_minus_1="(n - 1)",
-        k="k",
-        eps="eps",
-        momentum="momentum",
-        keep="(1 - momentum)",
-        backward_momentum="momentum",
-        unbiased=" * n / (n - 1)",
-    )
+LETTERS = Symbols(
+    n="n",
+    n_minus_1="(n - 1)",
+    k="k",
+    eps="eps",
+    momentum="momentum",
+    keep="(1 - momentum)",
+    backward_momentum="momentum",
+    unbiased=" * n / (n - 1)",
+)
 
 
 def values(spec: NormSpec, n: int) -> Symbols:
@@ -86,12 +83,12 @@ def formula(spec: NormSpec, symbols: Symbols) -> Formula:
     Example:
         >>> spec = NormSpec(over=("feature",), center=False, scale="rms", eps=1e-6)
         >>> formula(spec, values(spec, 8)).train
-        ('ms = sum(x^2) / 8', 'y = x / sqrt(ms + 1e-6) * weight')
+        ('square = sum(x^2) / 8', 'y = x / sqrt(square + 1e-6) * weight')
     """
     statistics = tuple(_statistics(spec, symbols))
     y = f"y = {_gained(spec, _normalised(spec, symbols))}"
     running = f"y = {_gained(spec, _normalised(spec, symbols, 'running_'))}"
-    gate = ("x = x * {}(gate)".format(spec.gain.gate),) if _gated(spec, "before") else ()
+    gate = (f"x = x * {spec.gain.gate}(gate)",) if _gated(spec, "before") else ()
     source = spec.stats.train
     train = (*gate, *statistics, running if source == "running" else y)
     return Formula(
@@ -100,12 +97,6 @@ def formula(spec: NormSpec, symbols: Symbols) -> Formula:
         update=tuple(_update(spec, symbols)),
         gradient=tuple(_gradient(spec, symbols)),
     )
-
-
-def formulas(spec: NormSpec | Composite) -> tuple[Formula, ...]:
-    """The formulas of a norm in symbols, one for each spec of a composite."""
-    parts = (spec,) if isinstance(spec, NormSpec) else spec
-    return tuple(formula(part, letters(part)) for part in parts)
 
 
 def _statistics(spec: NormSpec, s: Symbols) -> Iterator[str]:
@@ -145,8 +136,6 @@ def _gated(spec: NormSpec, place: str) -> bool:
 def _gained(spec: NormSpec, value: str) -> str:
     factor = _factor(spec)
     text = f"{value} * {factor}" if factor else value
-    if not factor and spec.gain.bias:
-        text = value
     text += " + bias" if spec.gain.bias else ""
     text += " + shift" if spec.gain.conditional else ""
     if not _gated(spec, "after"):
@@ -177,9 +166,11 @@ def _gradient(spec: NormSpec, s: Symbols) -> Iterator[str]:
     gate = f" * {spec.gain.gate}(gate)" if _gated(spec, "after") else ""
     g = f"dy{f' * {factor}' if factor else ''}{gate}"
     if spec.squash != "none":
-        yield f"dx = {g} * alpha * {_SLOPES[spec.squash].format('+ shift' if spec.squash_shift else '')}"
+        inside = "alpha * x + shift" if spec.squash_shift else "alpha * x"
+        yield f"dx = {g} * alpha * {_SLOPES[spec.squash].format(inside)}"
     elif spec.scale == "none":
-        yield f"dx = {g}" if not spec.center else f"dx = g - sum(g) / {s.n}, with g = {g}"
+        yield f"g = {g}"
+        yield f"dx = g - sum(g) / {s.n}" if spec.center else "dx = g"
     elif spec.stats.backward == "running":
         yield from _running_gradient(spec, s, g)
     else:
@@ -187,8 +178,8 @@ def _gradient(spec: NormSpec, s: Symbols) -> Iterator[str]:
 
 
 _SLOPES = {
-    "tanh": "(1 - tanh(alpha * x{})^2)",
-    "erf": "2 / sqrt(pi) * exp(-(alpha * x {})^2)",
+    "tanh": "(1 - tanh({})^2)",
+    "erf": "2 / sqrt(pi) * exp(-({})^2)",
 }
 
 
@@ -211,6 +202,7 @@ def _exact_gradient(spec: NormSpec, s: Symbols, g: str) -> Iterator[str]:
 def _running_gradient(spec: NormSpec, s: Symbols, g: str) -> Iterator[str]:
     yield f"g = {g}"
     yield f"x_hat = {_normalised(spec, s, 'running_')}"
-    yield f"dx = (g - nu * x_hat) / {_divisor(spec, s, 'running_')}"
-    keep = f"nu * (1 - {s.backward_momentum} * sum(x_hat^2) / {s.n})"
-    yield f"nu = {keep} + {s.backward_momentum} * sum(g * x_hat) / {s.n}"
+    yield f"dx = (g - running_product * x_hat) / {_divisor(spec, s, 'running_')}"
+    yield f"keep = 1 - {s.backward_momentum} * sum(x_hat^2) / {s.n}"
+    moved = f"{s.backward_momentum} * sum(g * x_hat) / {s.n}"
+    yield f"running_product = keep * running_product + {moved}"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from normkit.explanation.reading import Reading, arguments, default_axis, layer_classes
+from normkit.explanation.reading import Reading
+from normkit.explanation.signature import arguments, default_axis, layer_classes
 from normkit.spec import NormEntry
 
 # A condition is a vector of any size; a small one keeps the projection of a wide layer small.
@@ -56,20 +57,20 @@ def call(layer: nn.Module, entry: NormEntry, reading: Reading, x: Tensor, second
     more = {
         "gate": second,
         "k": second,
-        "condition": _condition(reading, second),
+        "condition": condition(reading, second),
     }
     found = layer(x, *(value for name, value in more.items() if name in named))
     y: Tensor = found[0] if isinstance(found, tuple) else found
     return y.movedim(1, axis) if moves and axis != 1 else y
 
 
-def _condition(reading: Reading, second: Tensor) -> Tensor:
-    """One vector per sample: the features of its places, averaged."""
-    feature = reading.features[0]
-    rest = [axis for axis in range(1, second.dim()) if axis not in reading.features]
-    vectors = second.movedim(feature, -1) if len(reading.features) == 1 else second
-    vectors = vectors.mean(dim=tuple(range(1, 1 + len(rest)))) if rest else vectors
-    return vectors[..., :_CONDITION_WIDTH]
+def condition(reading: Reading, second: Tensor) -> Tensor:
+    """One vector per sample, its first numbers; one in all where the batch is normalised too."""
+    samples = 1 if 0 in reading.features else len(second)
+    vectors = second.reshape(samples, -1)[
+        :, : min(math.prod(reading.feature_shape), _CONDITION_WIDTH)
+    ]
+    return vectors[0] if 0 in reading.features else vectors
 
 
 def takes_mask(entry: NormEntry, reading: Reading) -> bool:

@@ -10,13 +10,14 @@ from normkit.explanation import cost as costs
 from normkit.explanation.behaviour import Behaviour, behaviour
 from normkit.explanation.cost import Cost, cost
 from normkit.explanation.explanation import Explanation
-from normkit.explanation.formula import Formula, formula, letters, values
+from normkit.explanation.formula import LETTERS, Formula, formula, values
 from normkit.explanation.layer import State, layer_class, state, takes_mask
 from normkit.explanation.numbers import counted, shape_text
 from normkit.explanation.picture import TensorPicture, lines, picture, records, title
-from normkit.explanation.reading import Options, Reading, read, stages
+from normkit.explanation.reading import Options, Reading, read
 from normkit.explanation.sections import Fact, Section, columns, plain_lines
 from normkit.explanation.sharing import Sharing, in_words, share
+from normkit.explanation.signature import stages
 from normkit.explanation.worked import Row, Worked, work
 from normkit.spec import NormEntry, NormSpec
 
@@ -75,7 +76,7 @@ class NormExplanation(Explanation):
         forward, backward = costs.in_words(self.cost, self.reading)
         numbers = [line for stage in self.stages for line in stage.numbers.train]
         return {
-            "formula": "; ".join(numbers),
+            "formula": "\n".join(numbers),
             "read as": f"{self.reading.letters} = {shape_text(self.reading.shape)}",
             "axes": "; then ".join(stage.sharing_in_words for stage in self.stages),
             "statistics": "; then ".join(map(_count, self.stages)),
@@ -110,17 +111,17 @@ class NormExplanation(Explanation):
             "example": asdict(self.worked),
         }
 
-    def drawing(self) -> tuple[str, list[dict[str, object]]]:
-        """Pictures for the pages."""
-        grids: list[dict[str, object]] = [
+    def drawings(self) -> list[dict[str, Any]]:
+        """One grid of cells for each spec."""
+        return [
             {
+                "kind": "tensor",
                 "title": stage.picture.title,
                 "caption": stage.picture.caption,
                 "cells": records(stage.picture),
             }
             for stage in self.stages
         ]
-        return "tensor", grids
 
     def _statistics(self) -> Iterator[Fact]:
         for number, stage in enumerate(self.stages, 1):
@@ -168,7 +169,7 @@ class NormExplanation(Explanation):
             facts.append(("refused", worked.refusal))
             return Section(title="example", facts=tuple(facts))
         names = ["mean", "std"] if self.stages[-1].spec.center else ["mean", "std", "rms"]
-        rows = [["", *(f"{name} before" for name in names), *(f"{name} after" for name in names)]]
+        rows = [["", *(f"{name} in" for name in names), *(f"{name} out" for name in names)]]
         rows += [[row.where, *_cells(row, names)] for row in worked.rows]
         written = columns(rows)
         if worked.left:
@@ -207,24 +208,35 @@ def _stage(spec: NormSpec, reading: Reading) -> Stage:
     sharing = share(spec, reading)
     return Stage(
         spec=spec,
-        symbols=formula(spec, letters(spec)),
+        symbols=formula(spec, LETTERS),
         numbers=formula(spec, values(spec, sharing.size)),
         sharing=sharing,
         sharing_in_words=in_words(spec, reading),
-        picture=picture(spec, reading, title(spec, reading, sharing.count, sharing.size)),
+        picture=picture(spec, reading, title(spec, sharing)),
     )
 
 
 def _formula_sections(stage: Stage, which: str) -> Iterator[Section]:
     symbols, numbers = stage.symbols, stage.numbers
-    yield Section(title=f"formula{which}", lines=plain_lines(symbols.train))
-    for name, found in (("in evaluation", symbols.evaluate), ("running", symbols.update)):
+    second = tuple(("", text) for text in _second_inputs(stage.spec))
+    yield Section(title=f"formula{which}", facts=second, lines=plain_lines(symbols.train))
+    for name, found in (
+        ("in evaluation", symbols.evaluate),
+        ("running statistics", symbols.update),
+    ):
         if found:
             yield Section(title=f"formula{which}, {name}", lines=plain_lines(found))
     if numbers.train != symbols.train:
         told = (*numbers.train, *numbers.evaluate, *numbers.update)
         yield Section(title=f"the same with its numbers{which}", lines=plain_lines(told))
     yield Section(title=f"gradient{which}", lines=plain_lines(symbols.gradient))
+
+
+def _second_inputs(spec: NormSpec) -> Iterator[str]:
+    if spec.gain.conditional:
+        yield "scale and shift are computed from a second input, the condition"
+    if spec.gain.gate != "none":
+        yield "gate is a second input of the shape of x"
 
 
 def _count(stage: Stage) -> str:
@@ -239,7 +251,11 @@ def _shapes(found: tuple[State, ...]) -> str:
 
 
 def _cells(row: Row, names: list[str]) -> list[str]:
-    return [f"{getattr(row, f'{name}_{when}') + 0.0:.4f}" for when in ("before", "after") for name in names]
+    return [
+        f"{round(getattr(row, f'{name}_{when}'), 4) + 0.0:.4f}"
+        for when in ("before", "after")
+        for name in names
+    ]
 
 
 def _stage_data(stage: Stage) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from normkit.explanation.numbers import listed
+from normkit.explanation.numbers import counted, listed
 from normkit.explanation.reading import Axis, Reading
 from normkit.explanation.sections import Line, Piece
-from normkit.explanation.sharing import labels
+from normkit.explanation.sharing import Sharing, labels
 from normkit.spec import NormSpec
 
 _FULL_ELEMENTS, _FULL_COLUMNS = 192, 16  # so much is drawn as it is
@@ -160,18 +159,22 @@ def records(drawn: TensorPicture) -> list[dict[str, object]]:
     return found
 
 
-def title(spec: NormSpec, reading: Reading, count: int, size: int) -> str:
-    """A heading for the picture of one spec."""
+def title(spec: NormSpec, sharing: Sharing) -> str:
+    """A heading for the picture of one spec.
+
+    Example:
+        >>> from normkit.explanation.reading import Options, read
+        >>> from normkit.explanation.sharing import share
+        >>> from normkit.spec import norm_entry
+        >>> entry = norm_entry("rms_norm")
+        >>> title(entry.spec, share(entry.spec, read(entry, Options(shape=(2, 3)))))
+        '2 statistics (mean square), each of 3 elements'
+    """
     if not spec.over:
         return "no statistics: each element alone"
-    del reading
     what = listed([*(["mean"] if spec.center else []), *_SPREADS[spec.scale]])
-    return f"{count:,} x {what}, each of {size:,} elements"
+    each = counted(sharing.size, "element")
+    return f"{counted(sharing.count, 'statistic')} ({what}), each of {each}"
 
 
 _SPREADS = {"std": ["variance"], "rms": ["mean square"], "l2": ["length"], "none": []}
-
-
-def elements(drawn: TensorPicture) -> int:
-    """How many cells are drawn."""
-    return math.prod(drawn.shape)

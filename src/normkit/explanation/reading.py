@@ -6,18 +6,15 @@ the registry is read without a line here.
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from torch import nn
-
-from normkit import layers
 from normkit.errors import OptionError, ShapeError, sentence
 from normkit.explanation.numbers import listed
-from normkit.spec import Composite, NormEntry, NormSpec, validate
+from normkit.explanation.signature import accepts, default_axis, kind, stages
+from normkit.spec import NormEntry, validate
 from normkit.spec.norm import Role
 
 WHO = "explain"
@@ -88,37 +85,6 @@ class Reading:
         return tuple(i for i in found if i not in self.features)
 
 
-def stages(spec: NormSpec | Composite) -> Composite:
-    """The specs that are applied in order; most norms have one."""
-    return (spec,) if isinstance(spec, NormSpec) else spec
-
-
-def layer_classes(entry: NormEntry) -> tuple[type[nn.Module], ...]:
-    """The layers of a norm; several are for one, two and three axes of space."""
-    return tuple(getattr(layers, name) for name in entry.layers)
-
-
-def arguments(entry: NormEntry) -> dict[str, inspect.Parameter]:
-    """The constructor's parameters, by name."""
-    return dict(inspect.signature(layer_classes(entry)[0]).parameters)
-
-
-def kind(entry: NormEntry) -> str:
-    """How the layer reads its input: ``tokens`` (..., D), ``channels`` (B, C, ...), ``heads``."""
-    over = {role for spec in stages(entry.spec) for role in spec.over}
-    if "head" in over:
-        return "heads"
-    return "channels" if default_axis(entry) == 1 else "tokens"
-
-
-def default_axis(entry: NormEntry) -> int:
-    """The feature axis by the layer's own default."""
-    named = arguments(entry).get("channel_axis")
-    if named is not None:
-        return int(named.default)
-    return 1 if any("space" in spec.over for spec in stages(entry.spec)) else -1
-
-
 def read(entry: NormEntry, options: Options) -> Reading:
     """Read a shape for a norm.
 
@@ -134,7 +100,7 @@ def read(entry: NormEntry, options: Options) -> Reading:
     """
     how = kind(entry)
     if options.channel_axis is not None:
-        _refuse_channel_axis(entry, how)
+        _refuse_channel_axis(entry)
         how = "tokens" if options.channel_axis == -1 else "channels"
     shape = _DEFAULT_SHAPES[how] if options.shape is None else options.shape
     _check_shape(entry, shape, how)
@@ -208,33 +174,53 @@ def _feature_axis(entry: NormEntry, shape: tuple[int, ...], given: int | None) -
     return axis
 
 
-def _refuse_channel_axis(entry: NormEntry, how: str) -> None:
-    if how == "heads" or "normalized_shape" in arguments(entry):
-        rule = f"channel_axis belongs to norms with channels; {entry.title} normalises the last axes"
+def _refuse_channel_axis(entry: NormEntry) -> None:
+    if "channel_axis" not in accepts(entry):
+        rule = (
+            f"channel_axis belongs to norms with channels; {entry.title} normalises the last axes"
+        )
         raise OptionError(sentence(WHO, rule, "channel_axis is given", "Leave it out"))
 
 
 def _checked_normalized(
     entry: NormEntry, shape: tuple[int, ...], normalized_shape: tuple[int, ...]
 ) -> tuple[int, ...]:
-    if "normalized_shape" not in arguments(entry):
+    if "normalized_shape" not in accepts(entry):
         rule = "normalized_shape belongs to layers that take it, such as LayerNorm"
         came = f"{entry.layers[0]} has no such argument"
         raise OptionError(sentence(WHO, rule, came, "Leave it out"))
     return validate(shape, normalized_shape, who=entry.title)
 
 
+def as_tokens(entry: NormEntry, options: Options) -> Options:
+    """The same options for tokens (B, T, D), the last axis holding the features.
+
+    Example:
+        >>> from normkit.spec import norm_entry
+        >>> entry = norm_entry("batch_norm")
+        >>> read(entry, as_tokens(entry, Options(shape=(8, 2, 3)))).letters
+        '(B, T, D)'
+    """
+    if options.shape is None:
+        small = options.groups is None and _usual_groups(entry) > 1
+        groups = _DEFAULT_GROUPS if small else options.groups
+        options = replace(options, shape=_DEFAULT_SHAPES["tokens"], groups=groups)
+    return replace(options, channel_axis=-1) if kind(entry) == "channels" else options
+
+
+def _usual_groups(entry: NormEntry) -> int:
+    return max((spec.groups or 1 for spec in stages(entry.spec)), default=1)
+
+
 def _groups(entry: NormEntry, reading: Reading, options: Options) -> int:
-    named = [spec.groups for spec in stages(entry.spec) if spec.groups is not None]
-    takes = {"groups", "num_groups"} & set(arguments(entry))
-    if not (named or takes):
+    if "groups" not in accepts(entry):
         if options.groups is None:
             return 1
         rule = "groups belongs to norms over groups of channels"
         raise OptionError(sentence(WHO, rule, f"{entry.title} has none", "Leave it out"))
     groups = options.groups
     if groups is None:
-        groups = named[0] if named else 1
+        groups = _usual_groups(entry)
         if options.shape is None and groups > 1:
             groups = _DEFAULT_GROUPS
     channels = math.prod(reading.feature_shape)

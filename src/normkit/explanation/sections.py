@@ -58,22 +58,22 @@ def write(heading: str, sections: Iterable[Section], *, width: int = WIDTH) -> s
         cost
           forward  2 N
     """
-    parts = [heading]
+    parts = [row for line in heading.splitlines() for row in textwrap.wrap(line, width)]
     for section in sections:
         parts += ["", section.title]
         names = name_width(section.facts)
         for name, text in section.facts:
-            parts += _wrapped(name.ljust(names), text, width)
+            parts += _wrapped(f"{name.ljust(names)}  " if names else "", text, width)
         for line in section.lines:
             parts.append((" " * _INDENT + "".join(piece.text for piece in line)).rstrip())
     return "\n".join(parts)
 
 
 def _wrapped(name: str, text: str, width: int) -> list[str]:
-    start = f"{' ' * _INDENT}{name}  "
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=" " * len(start)
-    ) or [start.rstrip()]
+    start = f"{' ' * _INDENT}{name}"
+    return textwrap.wrap(text, width, initial_indent=start, subsequent_indent=" " * len(start)) or [
+        start.rstrip()
+    ]
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -121,7 +121,7 @@ def in_words(spec: NormSpec, reading: Reading) -> str:
         shared.append(_within(reading, i) if grouped else reading.axes[i].letter)
     own = [reading.axes[i] for i in range(len(reading.axes)) if i not in sharing.axes]
     together = _named([reading.axes[i] for i in sharing.axes], shared)
-    verb = "share" if len(shared) > 1 else "shares"
+    verb = "share" if len(shared) > 1 or sharing.grouped else "shares"
     if not own and not sharing.grouped:
         return f"{together} {verb}: all elements of the tensor"
     each = [*(["group of channels"] if sharing.grouped else []), *([_named(own)] if own else [])]

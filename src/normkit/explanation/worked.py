@@ -11,8 +11,9 @@ from torch import Tensor
 from normkit.errors import ShapeError, StateError
 from normkit.explanation import data
 from normkit.explanation.layer import build, call
-from normkit.explanation.reading import Axis, Reading, stages
+from normkit.explanation.reading import Axis, Reading
 from normkit.explanation.sharing import labels, shared_axes
+from normkit.explanation.signature import stages
 from normkit.spec import NormEntry, NormSpec
 
 ROWS = 8
@@ -61,12 +62,12 @@ def work(entry: NormEntry, reading: Reading) -> Worked:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         layer = build(entry, small)
-        name = str(layer).splitlines()[0]
-        told = {"source": _source(small), "layer": name, "shape": small.shape}
+        name = f"{type(layer).__name__}({layer.extra_repr()})"
+        told = Worked(source=_source(small), layer=name, shape=small.shape)
         try:
             y = call(layer, entry, small, x, second)
         except (ShapeError, StateError) as error:
-            return Worked(**told, refusal=str(error))
+            return replace(told, refusal=str(error))
     spec = _shown(stages(entry.spec)[-1])
     numbers = labels(spec, small)
     count = int(numbers.max()) + 1
@@ -74,7 +75,7 @@ def work(entry: NormEntry, reading: Reading) -> Worked:
         _row(_where(spec, small, ranks, numbers, label), x[numbers == label], y[numbers == label])
         for label in range(min(count, ROWS))
     ]
-    return Worked(**told, rows=tuple(rows), left=count - len(rows))
+    return replace(told, rows=tuple(rows), left=count - len(rows))
 
 
 def cut(reading: Reading) -> Reading:
@@ -139,7 +140,11 @@ def _where(spec: NormSpec, reading: Reading, ranks: Tensor, numbers: Tensor, lab
     """The place of a statistic: its own axes, its group, and its character where it has one."""
     first = (numbers == label).nonzero()[0].tolist()
     shared = shared_axes(spec, reading)
-    parts = [f"{a.letter}{i}" for n, (a, i) in enumerate(zip(reading.axes, first, strict=True)) if n not in shared]
+    parts = [
+        f"{a.letter}{i}"
+        for n, (a, i) in enumerate(zip(reading.axes, first, strict=True))
+        if n not in shared
+    ]
     if reading.groups > 1 and set(reading.features) & set(shared):
         axis = reading.features[0]
         parts.append(f"group {first[axis] // (reading.axes[axis].size // reading.groups)}")

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from normkit.blocks import check_token_norm
 from normkit.errors import OptionError, StateError, check_choice, sentence
 from normkit.lab.config import DTYPES
-from normkit.spec import norm_entry, placement_entry
+from normkit.spec import placement_entry
 
 T = TypeVar("T", str, int, float)
 
@@ -152,7 +153,7 @@ def _one(option: str, value: object, kind: Callable[[Any], T]) -> T:
 
 def _check_axes(options: Options) -> None:
     for name in options.norm or ():
-        norm_entry(name)
+        check_token_norm("compare", name)
     for name in options.placement or ():
         placement_entry(name)
     for depth in options.depth or ():

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from normkit.errors import ShapeError, StateError, sentence
-from normkit.layers.statistics import RunningStatistics, widen_buffers
+from normkit.layers.fast_path import keep_called
+from normkit.layers.statistics import RunningStatistics, check_features, widen_buffers
+from normkit.layers.valid import current_valid
 
 
 class _BatchNorm(RunningStatistics):
@@ -34,6 +36,7 @@ class _BatchNorm(RunningStatistics):
         if not bias:  # torch 2.10 has no such argument
             self.register_parameter("bias", None)
         widen_buffers(self)
+        keep_called(self)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's name)
         """Normalise; see the class for shapes."""
@@ -155,11 +158,13 @@ class MaskedBatchNorm(RunningStatistics):
 
     Shape:
         x any shape with C at ``channel_axis``; ``valid`` bool (or 0 and 1), True = real, of the
-        shape of x without that axis, such as (B, T), or broadcastable to it; None: all are real.
+        shape of x without that axis, such as (B, T), or broadcastable to it; None: the mask of
+        the ``with normkit.valid(mask):`` around the call, and without one all are real.
 
     Raises:
         ShapeError, DtypeError: x or valid do not fit.
-        StateError: running statistics under torch.func in training.
+        StateError: running statistics under torch.func in training; a recomputation without the
+            mask of its first forward pass.
 
     Source: Ioffe and Szegedy 2015, arXiv:1502.03167, over real positions.
 
@@ -208,15 +213,12 @@ class MaskedBatchNorm(RunningStatistics):
             self.register_buffer(name, zeros)
         widen_buffers(self)
         self.reset_parameters()
+        keep_called(self)
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         """Normalise the real positions; see the class for shapes."""
-        axis = self.channel_axis
-        if -x.dim() <= axis < x.dim() and x.shape[axis] != self.num_features:
-            rule = f"axis {axis} of x must hold the {self.num_features} channels"
-            came = f"x is {tuple(x.shape)}"
-            raise ShapeError(sentence("MaskedBatchNorm", rule, came, "channel_axis names it"))
-        return self.normalised(x, axis, valid)
+        check_features(self, x, self.num_features, self.channel_axis)
+        return self.normalised(x, self.channel_axis, current_valid(self, valid))
 
     def extra_repr(self) -> str:
         """The arguments."""

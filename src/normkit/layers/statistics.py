@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from normkit import functional, ops
-from normkit.errors import StateError, sentence
+from normkit.errors import ShapeError, StateError, sentence
 
 RUNNING = ("running_mean", "running_var")
 
@@ -28,15 +29,11 @@ class RunningStatistics(nn.Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    function = "batch_norm"  # the stateless form, named where running statistics are refused
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        before = {name: self._buffers[name] for name in RUNNING}
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, old in before.items():
-            new = self._buffers[name]
-            if old is not None and new is not None and torch.finfo(new.dtype).bits < 32:
-                self._buffers[name] = widened(old.to(new.device))
-        return self
+        with kept_wide(self, RUNNING):
+            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     def reset_running_stats(self) -> None:
         """Mean 0, variance 1, no batch seen."""
@@ -85,21 +82,44 @@ class RunningStatistics(nn.Module):
 
     def _write(self, out: functional.BatchNormOutput) -> None:
         """Store the new statistics. A batch without a real position leaves everything."""
-        for name in RUNNING:
-            buffer, new = getattr(self, name), getattr(out, name)
-            if buffer is not None:
-                buffer.copy_(new)
+        self.store(out.running_mean, out.running_var)
         if self.num_batches_tracked is not None and out.positions is not None:
             self.num_batches_tracked.add_((out.positions > 0).to(torch.int64))
+
+    def store(self, running_mean: Tensor | None, running_var: Tensor | None) -> None:
+        """Write new running statistics into the buffers, where there are any."""
+        for buffer, new in ((self.running_mean, running_mean), (self.running_var, running_var)):
+            if buffer is not None and new is not None:
+                buffer.copy_(new)
 
     def _refuse_functional(self) -> None:
         if ops.situation() is ops.Situation.FUNCTIONAL:
             rule = (
                 "running statistics cannot be written inside torch.func or forward-mode transforms"
             )
-            fix = "Call normkit.functional.batch_norm, which returns the new ones, or .eval() first"
+            function = f"normkit.functional.{self.function}"
+            fix = f"Call {function}, which returns the new ones, or .eval() first"
             who = type(self).__name__
             raise StateError(sentence(who, rule, "the layer is in training mode", fix))
+
+
+@contextlib.contextmanager
+def kept_wide(module: nn.Module, names: tuple[str, ...]) -> Iterator[None]:
+    """Put buffers back that a cast would bring below float32."""
+    before = {name: module._buffers[name] for name in names}
+    yield
+    for name, old in before.items():
+        new = module._buffers[name]
+        if old is not None and new is not None and torch.finfo(new.dtype).bits < 32:
+            module._buffers[name] = widened(old.to(new.device))
+
+
+def check_features(layer: nn.Module, x: Tensor, features: int, axis: int) -> None:
+    """Check that the channel axis of x, where there is one, holds the channels of the layer."""
+    if -x.dim() <= axis < x.dim() and x.shape[axis] != features:
+        rule = f"axis {axis} of x must hold the {features} channels"
+        came = f"x is {tuple(x.shape)}"
+        raise ShapeError(sentence(type(layer).__name__, rule, came, "channel_axis names it"))
 
 
 def widened(statistic: Tensor) -> Tensor:

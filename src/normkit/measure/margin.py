@@ -44,7 +44,7 @@ class Margin:
 
     @property
     def bites(self) -> bool:
-        """Whether the bound is tight enough here to mean something: an error over 1/20 of it."""
+        """Whether the bound is tight enough here to mean something, an error over 1/20 of it."""
         return self.ratio > BITE
 
     def __str__(self) -> str:

@@ -1,29 +1,65 @@
 """One file per op: its formula on tensors, its custom op, and the path that a call takes."""
 
+from normkit.ops.adaptive_layer_norm import AdaptiveLayerNormFormula, adaptive_layer_norm
+from normkit.ops.adaptive_rms_norm import AdaptiveRMSNormFormula, adaptive_rms_norm
 from normkit.ops.batch_norm import (
     BatchNormFormula,
     BatchNormGivenFormula,
     batch_norm,
     batch_norm_given,
 )
+from normkit.ops.channel_layer_norm import ChannelLayerNormFormula, channel_layer_norm
+from normkit.ops.dynamic_erf import DynamicErfFormula, dynamic_erf
+from normkit.ops.dynamic_tanh import DynamicTanhFormula, dynamic_tanh
+from normkit.ops.gated_rms_norm import GatedRMSNormFormula, gated_rms_norm
+from normkit.ops.group_norm import GroupNormFormula, group_norm
 from normkit.ops.layer_norm import LayerNormFormula, layer_norm
 from normkit.ops.path import PathRow, Situation, check_impl, describe_paths, situation
+from normkit.ops.power_norm import (
+    PowerNormFormula,
+    PowerNormGivenFormula,
+    power_norm,
+    power_norm_given,
+)
+from normkit.ops.power_passes import PowerPasses
 from normkit.ops.precision import compute_dtype
 from normkit.ops.rms_norm import RMSNormFormula, rms_norm
+from normkit.ops.scale_norm import ScaleNormFormula, scale_norm
 
 __all__ = [
+    "AdaptiveLayerNormFormula",
+    "AdaptiveRMSNormFormula",
     "BatchNormFormula",
     "BatchNormGivenFormula",
+    "ChannelLayerNormFormula",
+    "DynamicErfFormula",
+    "DynamicTanhFormula",
+    "GatedRMSNormFormula",
+    "GroupNormFormula",
     "LayerNormFormula",
     "PathRow",
+    "PowerNormFormula",
+    "PowerNormGivenFormula",
+    "PowerPasses",
     "RMSNormFormula",
+    "ScaleNormFormula",
     "Situation",
+    "adaptive_layer_norm",
+    "adaptive_rms_norm",
     "batch_norm",
     "batch_norm_given",
+    "channel_layer_norm",
     "check_impl",
     "compute_dtype",
     "describe_paths",
+    "dynamic_erf",
+    "dynamic_tanh",
+    "gated_rms_norm",
+    "group_norm",
     "layer_norm",
+    "power_norm",
+    "power_norm_given",
     "rms_norm",
+    "scale_norm",
     "situation",
 ]

@@ -65,6 +65,19 @@ def check_floating(who: str, x: object) -> None:
         raise DtypeError(sentence(who, rule, f"x is {x.dtype}", "Try x.float()"))
 
 
+def check_beside(who: str, name: str, tensor: object, x: Tensor) -> None:
+    """Check a tensor that stands beside x: floating-point, and broadcastable to x."""
+    if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        came = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+        rule = f"{name} must be a floating-point tensor"
+        raise DtypeError(sentence(who, rule, f"it is {came}"))
+    try:
+        tensor.expand(x.shape)
+    except RuntimeError:
+        rule = f"{name} must be broadcastable to x, {tuple(x.shape)}"
+        raise ShapeError(sentence(who, rule, f"it is {tuple(tensor.shape)}")) from None
+
+
 def checked(
     who: str,
     x: Tensor,
@@ -85,7 +98,13 @@ def checked(
 
 
 def checked_channels(
-    who: str, x: Tensor, channel_axis: int, per_channel: tuple[Tensor | None, ...]
+    who: str,
+    x: Tensor,
+    channel_axis: int,
+    per_channel: tuple[Tensor | None, ...],
+    *,
+    names: tuple[str, ...] = ("running_mean", "running_var", "weight", "bias"),
+    fix: str = "channel_axis names the channels",
 ) -> int:
     """Check x and the (C,) tensors; return the channel axis counted from the front."""
     check_floating(who, x)
@@ -93,13 +112,30 @@ def checked_channels(
         rule = f"channel_axis must be an axis of x, which has {x.dim()}"
         raise ShapeError(sentence(who, rule, f"it is {channel_axis}"))
     axis = channel_axis % x.dim()
-    names = ("running_mean", "running_var", "weight", "bias")
     for name, tensor in zip(names, per_channel, strict=True):
         if tensor is not None and tensor.shape != (x.shape[axis],):
             rule = f"{name} must have one value per channel, ({x.shape[axis]},)"
-            fix = "channel_axis names the channels"
             raise ShapeError(sentence(who, rule, f"it is {tuple(tensor.shape)}", fix))
     return axis
+
+
+def check_one_number(who: str, name: str, tensor: Tensor | None) -> None:
+    """Check a learned scalar, of shape (1,) or ()."""
+    if tensor is not None and tensor.shape not in ((1,), ()):
+        rule = f"{name} must be one number, of shape (1,) or ()"
+        raise ShapeError(sentence(who, rule, f"it is {tuple(tensor.shape)}"))
+
+
+def check_groups(who: str, channels: int, groups: int, name: str = "num_groups") -> None:
+    """Check that ``groups`` splits the channels evenly."""
+    if not isinstance(groups, int) or groups < 1:
+        rule = f"{name} must be an integer of at least 1"
+        raise OptionError(sentence(who, rule, f"it is {groups!r}"))
+    if channels % groups:
+        rule = f"{name} must divide the {channels} channels"
+        fits = [g for g in range(1, channels + 1) if channels % g == 0]
+        fix = f"Try {name}={min(fits, key=lambda g: abs(g - groups))}"
+        raise OptionError(sentence(who, rule, f"it is {groups}", fix))
 
 
 def check_options(who: str, eps: float | None, eps_place: EpsPlace, impl: str) -> None:

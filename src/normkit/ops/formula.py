@@ -39,6 +39,14 @@ class Formula:
         """
         raise NotImplementedError
 
+    def saved(
+        self, tensors: Sequence[Tensor | None], results: Sequence[Tensor]
+    ) -> Sequence[Tensor | None]:
+        """What ``backward`` gets after dy: ``(*tensors, *extras)``, as they came unless a formula
+        puts results in their place.
+        """
+        return tensors
+
     def fake(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Empty outputs with the shapes, dtypes and strides of the real ones."""
         raise NotImplementedError
@@ -58,9 +66,9 @@ class Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, formula: Formula, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         """Compute the outputs and keep the inputs."""
-        ctx.save_for_backward(*tensors)
-        ctx.formula = formula
         y, *statistics = formula.forward(*tensors)
+        ctx.save_for_backward(*formula.saved(tensors, (y, *statistics)))
+        ctx.formula = formula
         ctx.mark_non_differentiable(*statistics)
         return not_a_view(y), *statistics
 

@@ -34,12 +34,13 @@ class GroupNormFormula(Formula):
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, ...]:
         """(y, mean (B, G), var with 1/n (B, G), n (B,): positions of a sample)."""
-        y, mean, var = zip(*(self._part(*t) for t in self._pieces(x, weight, bias, mask)))
-        shape = (x.shape[0], self.groups)
-        n = x.new_full(shape[:1], math.prod(x.shape[2:]), dtype=torch.int64)
-        n = n if mask is None else mask.flatten(1).sum(1)
-        statistics = (joined(t).reshape(shape) for t in (mean, var))
-        return _shaped(joined(y), x, memory_format(x)), *statistics, n
+        parts = [self._part(*t) for t in self._pieces(x, weight, bias, mask)]
+        y, mean, var = (joined(t) for t in zip(*parts, strict=True))
+        B, R = x.shape[0], math.prod(x.shape[2:])
+        full = torch.full((B,), R, device=x.device)
+        n = full if mask is None else mask.reshape(B, R).sum(1)
+        statistics = (t.reshape(B, self.groups) for t in (mean, var))
+        return _shaped(y, x, memory_format(x)), *statistics, n
 
     def backward(
         self,
@@ -122,8 +123,11 @@ class GroupNormFormula(Formula):
         if mask is not None:
             valid_MR = mask.reshape(B, 1, R).expand(B, G, R).reshape(B * G, R)
         for piece in pieces(x_MKR.flatten(1)):
-            rest = (None if t is None else t[piece] for t in (weight_MK, bias_MK, valid_MR))
-            yield x_MKR[piece], *rest
+            yield x_MKR[piece], _at(piece, weight_MK), _at(piece, bias_MK), _at(piece, valid_MR)
+
+
+def _at(piece: slice, t: Tensor | None) -> Tensor | None:
+    return None if t is None else t[piece]
 
 
 def _shaped(y: Tensor, x: Tensor, layout: torch.memory_format) -> Tensor:

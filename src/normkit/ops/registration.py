@@ -49,8 +49,9 @@ def register(name: str, kind: type[Formula]) -> Op:
         return results if kind.outputs > 1 else results[0]
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.save_for_backward(*inputs[:count])
+        results = output if kind.outputs > 1 else (output,)
         ctx.options = inputs[count:]
+        ctx.save_for_backward(*kind(*ctx.options).saved(inputs[:count], results))
         if kind.outputs > 1:
             ctx.mark_non_differentiable(*output[1:])
 

@@ -16,23 +16,19 @@ from normkit.spec.norm import EpsPlace
 
 
 @dataclass(frozen=True)
-class RowFormula(Formula):
-    """A norm over the last ``axes`` axes; y is contiguous.
+class Rowwise(Formula):
+    """A function of rows, the last ``axes`` axes; y is contiguous.
 
     A subclass writes the formula for a piece of the rows. Its tensors that are named in
     ``row_tensors`` come to it as rows (M, N), where broadcast over x expanded; all others whole.
 
     Attributes:
         row_tensors: names of the tensors that have rows of their own, x first.
-        center: the norm subtracts a mean.
     """
 
     row_tensors: ClassVar[tuple[str, ...]] = ("x",)
-    center: ClassVar[bool] = False
 
     axes: int
-    eps: float
-    eps_place: EpsPlace
 
     def rows_forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """y_MN in any dtype for ``tensors``."""
@@ -74,9 +70,6 @@ class RowFormula(Formula):
         """(y,)."""
         return (x.new_empty(x.shape, dtype=self.output_dtype_of(x, *rest)),)
 
-    def _rows(self, x_MN: Tensor) -> Rows:
-        return in_range(x_MN, self.eps, self.eps_place, center=self.center)
-
     def _is_rows(self) -> list[bool]:
         return [name.removesuffix("?") in self.row_tensors for name in self.tensors]
 
@@ -94,6 +87,23 @@ class RowFormula(Formula):
                 t[piece] if is_rows and t is not None else t
                 for t, is_rows in zip(tensors, self._is_rows(), strict=True)
             ]
+
+
+@dataclass(frozen=True)
+class RowFormula(Rowwise):
+    """A norm: a row is divided by its spread.
+
+    Attributes:
+        center: the norm subtracts a mean.
+    """
+
+    center: ClassVar[bool] = False
+
+    eps: float
+    eps_place: EpsPlace
+
+    def _rows(self, x_MN: Tensor) -> Rows:
+        return in_range(x_MN, self.eps, self.eps_place, center=self.center)
 
 
 def _gathered(parts: Sequence[Tensor], tensor: Tensor, rows_of: torch.Size | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 
@@ -15,3 +16,8 @@ def gained(x_hat: Tensor, weight: Tensor | None, bias: Tensor | None, zero_centr
     gain = factor(weight, zero_centred=zero_centred)
     y = x_hat if gain is None else x_hat * gain
     return y if bias is None else y + bias
+
+
+def rounded(value: Tensor, round_to: torch.dtype | None) -> Tensor:
+    """The value that a narrower dtype holds, in the dtype that it came in; None changes nothing."""
+    return value if round_to is None else value.to(round_to).to(value.dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from normkit.reference.gain import factor, gained
+from normkit.reference.gain import factor, gained, rounded
 from normkit.reference.standardize import column_sum, standardize, standardize_backward
 from normkit.spec.norm import EpsPlace
 
@@ -31,7 +31,7 @@ def rms_norm(
     """
     first = _first(x_MN, measured)
     x_hat = standardize(x_MN, center=False, eps=eps, eps_place=eps_place, measured_N=first)
-    return gained(_rounded(x_hat, round_to), weight_N, bias_N, zero_centred)
+    return gained(rounded(x_hat, round_to), weight_N, bias_N, zero_centred)
 
 
 def rms_norm_backward(
@@ -56,7 +56,7 @@ def rms_norm_backward(
     dx, x_hat = standardize_backward(
         g, x_MN, center=False, eps=eps, eps_place=eps_place, measured_N=first
     )
-    return dx, column_sum(dy_MN * _rounded(x_hat, round_to)), column_sum(dy_MN)
+    return dx, column_sum(dy_MN * rounded(x_hat, round_to)), column_sum(dy_MN)
 
 
 def _first(x_MN: Tensor, measured: int | None) -> Tensor | None:
@@ -64,7 +64,3 @@ def _first(x_MN: Tensor, measured: int | None) -> Tensor | None:
     if measured is None:
         return None
     return torch.arange(x_MN.shape[-1], device=x_MN.device) < measured
-
-
-def _rounded(x_hat: Tensor, round_to: torch.dtype | None) -> Tensor:
-    return x_hat if round_to is None else x_hat.to(round_to).to(x_hat.dtype)

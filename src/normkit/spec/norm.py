@@ -14,6 +14,7 @@ EpsPlace = Literal["inside", "outside", "clamp"]
 GainForm = Literal["none", "plain", "zero_centred"]
 GainOver = Literal["vector", "scalar", "element"]
 Gate = Literal["none", "silu", "sigmoid"]
+GateFunction = Literal["silu", "sigmoid"]  # of an op that has a gate
 GatePlace = Literal["before", "after"]
 Source = Literal["own", "batch", "running"]
 StatsBackward = Literal["exact", "running"]
@@ -22,6 +23,8 @@ OutputDtype = Literal["input", "promoted", "weight"]
 
 ROLES: tuple[Role, ...] = ("batch", "position", "space", "feature", "group", "head")
 EPS_PLACES: tuple[EpsPlace, ...] = ("inside", "outside", "clamp")
+GATE_FUNCTIONS: tuple[GateFunction, ...] = ("silu", "sigmoid")
+GATE_PLACES: tuple[GatePlace, ...] = ("after", "before")
 ROUNDINGS: tuple[Rounding, ...] = ("once", "before_gain")
 OUTPUT_DTYPES: tuple[OutputDtype, ...] = ("input", "promoted", "weight")
 

@@ -25,7 +25,7 @@ def norm_entry(name: str) -> NormEntry:
         'RMSNorm'
     """
     if name not in NORMS:
-        raise OptionError(_unknown("norm", name, NORMS))
+        raise OptionError(unknown_name("norm", name, NORMS))
     return NORMS[name]
 
 
@@ -40,11 +40,17 @@ def placement_entry(name: str) -> PlacementEntry:
         True
     """
     if name not in PLACEMENTS:
-        raise OptionError(_unknown("placement", name, PLACEMENTS))
+        raise OptionError(unknown_name("placement", name, PLACEMENTS))
     return PLACEMENTS[name]
 
 
-def _unknown(kind: str, name: str, table: Mapping[str, object]) -> str:
+def unknown_name(kind: str, name: str, table: Mapping[str, object]) -> str:
+    """Say that ``table`` has no such name, which it has, and which was meant.
+
+    Example:
+        >>> unknown_name("norm", "rms_nrom", {"rms_norm": None})
+        "norm must be 'rms_norm'; got 'rms_nrom'. Did you mean 'rms_norm'?"
+    """
     text = f"{kind} must be {choices(table)}; got {name!r}."
     close = difflib.get_close_matches(name, table, n=1)
     return f"{text} Did you mean {close[0]!r}?" if close else text

@@ -79,6 +79,9 @@ def scramble(layer: nn.Module) -> None:
         if getattr(layer, "running_mean", None) is not None:
             layer.running_mean.normal_()
             layer.running_var.uniform_(0.5, 2.0)
+        if getattr(layer, "running_square", None) is not None:
+            layer.running_square.uniform_(0.5, 2.0)
+            layer.running_product.normal_()
 
 
 def built(name: str, layer: Any, *args: Any, **options: Any) -> Callable[..., nn.Module]:
