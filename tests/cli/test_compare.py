@@ -173,12 +173,13 @@ def test_unknown_placement(here: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert errors.count("\n") == 1
 
 
-def test_placement_that_is_not_built(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_norm_that_cannot_stand_on_tokens(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Known by name, but the model cannot have it: said before anything is written."""
     before = contents(here)
-    assert cli.main(["compare", "--placement", "normformer"]) == 2
+    assert cli.main(["compare", "--norm", "layer_norm,group_norm"]) == 2
     errors = capsys.readouterr().err
-    assert errors.startswith("placement 'normformer': ")
+    assert errors.startswith("compare: ")
+    assert "'group_norm'" in errors
     assert errors.count("\n") == 1
     assert contents(here) == before
 

@@ -32,6 +32,10 @@ TOKEN_NORMS: dict[str, Callable[[], nn.Module]] = {
     "RMSNorm, 1 + w": lambda: normkit.RMSNorm(WIDTH, eps=1e-6, bias=True, zero_centred=True),
     "RMSNorm, Llama": lambda: normkit.RMSNorm(WIDTH, eps=1e-6, rounding="before_gain"),
     "RMSNorm, fraction": lambda: normkit.RMSNorm(WIDTH, eps=1e-6, bias=True, fraction=0.5),
+    "ChannelLayerNorm": lambda: normkit.ChannelLayerNorm(WIDTH, channel_axis=-1),
+    "ScaleNorm": lambda: normkit.ScaleNorm(WIDTH),
+    "DynamicTanh": lambda: normkit.DynamicTanh(WIDTH),
+    "DynamicErf": lambda: normkit.DynamicErf(WIDTH),
     "NoNorm": lambda: normkit.NoNorm(WIDTH),
 }
 token_norm = pytest.mark.parametrize("build", TOKEN_NORMS.values(), ids=TOKEN_NORMS)
@@ -70,16 +74,21 @@ def test_copies_agree_too(build: Callable[[], nn.Module]) -> None:
         torch.testing.assert_close(without_gradients(other, x), want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["MaskedBatchNorm"])
+@pytest.mark.parametrize("name", ["MaskedBatchNorm", "PowerNorm"])
 def test_batch_statistics_in_evaluation(name: str) -> None:
     layer = encoder_layer(lambda: getattr(normkit, name)(WIDTH))
     x = torch.randn(2, 5, WIDTH)
     torch.testing.assert_close(without_gradients(layer, x), layer(x), rtol=1e-5, atol=1e-5)
 
 
-def test_a_norm_that_means_something_else_there_raises_in_both_modes() -> None:
-    # (B, T, D) is no input of BatchNorm1d with D channels; the fused kernel would not notice.
-    layer = encoder_layer(lambda: normkit.BatchNorm1d(WIDTH))
+@pytest.mark.parametrize(
+    "build", [lambda: normkit.BatchNorm1d(WIDTH), lambda: normkit.GroupNorm(2, WIDTH)]
+)
+def test_a_norm_that_means_something_else_there_raises_in_both_modes(
+    build: Callable[[], nn.Module],
+) -> None:
+    # (B, T, D) is no input of a norm with D channels; the fused kernel would not notice.
+    layer = encoder_layer(build)
     for model in (layer.train(), layer.eval()):
         with torch.no_grad(), pytest.raises(normkit.errors.ShapeError):
             model(torch.randn(2, 5, WIDTH))
@@ -94,7 +103,9 @@ def test_a_plain_layer_norm_leaves_the_fused_kernel_on() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
-@token_norm
+@pytest.mark.parametrize(
+    "build", [b for name, b in TOKEN_NORMS.items() if name != "ChannelLayerNorm"]
+)
 def test_whole_encoder_with_padding(build: Callable[[], nn.Module]) -> None:
     # With a padding mask the encoder hands nested tensors to its layers.
     encoder = nn.TransformerEncoder(encoder_layer(build), 2)
@@ -129,3 +140,16 @@ def test_compiles_and_exports_inside(build: Callable[[], nn.Module]) -> None:
         compiled = torch.compile(layer, backend="eager")
         torch.testing.assert_close(compiled(x), want, rtol=1e-5, atol=1e-5)
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm", "ScaleNorm", "DynamicTanh"])
+def test_jagged_tensors(name: str) -> None:
+    norm = getattr(normkit, name)(WIDTH)
+    scramble(norm)
+    parts = [torch.randn(3, WIDTH), torch.randn(5, WIDTH)]
+    x = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    y = norm(x)
+    for part, want in zip(y.unbind(), parts, strict=True):
+        torch.testing.assert_close(part, norm(want))
+    y.values().sum().backward()
+    assert x.grad is not None

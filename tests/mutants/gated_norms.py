@@ -13,7 +13,7 @@ _adaptive = partial(Mutant, file="reference/adaptive.py")
 _adaptive_op = partial(Mutant, file="ops/adaptive.py")
 _adaptive_layer = partial(Mutant, file="layers/adaptive.py")
 _cells = partial(Mutant, file="layers/recurrent_cells.py")
-_recurrent = partial(Mutant, file="layers/recurrent.py")
+_recurrent = partial(Mutant, file="layers/sequences.py")
 
 MUTANTS: tuple[Mutant, ...] = (
     _gated(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from normkit.errors import ShapeError, StateError, sentence
 from normkit.layers.fast_path import keep_called
+from normkit.layers.parameters import register_parameters, weight_and_bias
 from normkit.layers.statistics import RunningStatistics, check_features, widen_buffers
 from normkit.layers.valid import current_valid
 
@@ -199,9 +200,8 @@ class MaskedBatchNorm(RunningStatistics):
         self.affine = affine
         self.track_running_stats = track_running_stats
         self.channel_axis = channel_axis
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            values = torch.empty(num_features, device=device, dtype=dtype) if present else None
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        shapes = weight_and_bias(num_features, weight=affine, bias=bias)
+        register_parameters(self, shapes, device, dtype)
         statistics = {
             "running_mean": dtype,
             "running_var": dtype,

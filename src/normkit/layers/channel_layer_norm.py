@@ -11,6 +11,7 @@ from normkit import functional
 from normkit.errors import check_choice
 from normkit.layers.fast_path import keep_called
 from normkit.layers.layer_norm import more_options
+from normkit.layers.parameters import register_parameters, weight_and_bias
 from normkit.layers.statistics import check_features
 from normkit.spec.norm import EPS_PLACES, EpsPlace
 
@@ -73,12 +74,8 @@ class ChannelLayerNorm(nn.Module):
         self.channel_axis = channel_axis
         self.eps_place = eps_place
         self.zero_centred = zero_centred
-        for name, present in (
-            ("weight", elementwise_affine),
-            ("bias", elementwise_affine and bias),
-        ):
-            values = torch.empty(num_channels, device=device, dtype=dtype) if present else None
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        shapes = weight_and_bias(num_channels, weight=elementwise_affine, bias=bias)
+        register_parameters(self, shapes, device, dtype)
         self.reset_parameters()
         keep_called(self)
 

@@ -11,6 +11,7 @@ from normkit import functional
 from normkit.errors import OptionError, sentence
 from normkit.layers.fast_path import keep_called
 from normkit.layers.layer_norm import more_options
+from normkit.layers.parameters import register_parameters, weight_and_bias
 from normkit.ops.check import NormalizedShape
 from normkit.spec.shape import as_shape
 
@@ -44,14 +45,8 @@ class _Dynamic(nn.Module):
         self.initial_alpha = alpha
         self.elementwise_affine = elementwise_affine
         self.channel_axis = channel_axis
-        shapes = {
-            "alpha": (1,),
-            "weight": self.normalized_shape if elementwise_affine else None,
-            "bias": self.normalized_shape if elementwise_affine and bias else None,
-        }
-        for name, shape in shapes.items():
-            values = None if shape is None else torch.empty(shape, device=device, dtype=dtype)
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        shapes = weight_and_bias(self.normalized_shape, weight=elementwise_affine, bias=bias)
+        register_parameters(self, {"alpha": 1, **shapes}, device, dtype)
 
     def reset_parameters(self) -> None:
         """Alpha as the constructor was given it, weight 1, bias 0."""

@@ -11,6 +11,7 @@ from normkit import functional
 from normkit.functional.gated_rms_norm import check_gating
 from normkit.layers.fast_path import keep_called
 from normkit.layers.layer_norm import more_options
+from normkit.layers.parameters import register_parameters, weight_and_bias
 from normkit.ops.check import NormalizedShape
 from normkit.spec.norm import GateFunction, GatePlace, Rounding
 from normkit.spec.shape import as_shape
@@ -86,10 +87,8 @@ class GatedRMSNorm(nn.Module):
         self.groups = groups
         self.zero_centred = zero_centred
         self.rounding = rounding
-        present = {"weight": elementwise_affine, "bias": elementwise_affine and bias}
-        for name, has in present.items():
-            values = torch.empty(shape, device=device, dtype=dtype) if has else None
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        shapes = weight_and_bias(shape, weight=elementwise_affine, bias=bias)
+        register_parameters(self, shapes, device, dtype)
         self.reset_parameters()
         keep_called(self)
 

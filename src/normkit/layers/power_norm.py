@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from normkit import functional
 from normkit.layers.fast_path import keep_called
+from normkit.layers.parameters import register_parameters, weight_and_bias
 from normkit.layers.statistics import check_features, kept_wide, widened
 from normkit.layers.valid import current_valid
 
@@ -103,9 +104,8 @@ class PowerNorm(nn.Module):
         self.affine = affine
         self.groups = groups
         self.channel_axis = channel_axis
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            values = torch.empty(num_features, device=device, dtype=dtype) if present else None
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        shapes = weight_and_bias(num_features, weight=affine, bias=bias)
+        register_parameters(self, shapes, device, dtype)
         for name in _STATISTICS:
             self.register_buffer(
                 name, widened(torch.empty(num_features, device=device, dtype=dtype))

@@ -20,6 +20,7 @@ from normkit.functional.qk_norm import (
     check_scale,
 )
 from normkit.layers.layer_norm import more_options
+from normkit.layers.parameters import register_parameters
 from normkit.layers.scale_norm import checked_width
 from normkit.spec.norm import Rounding
 
@@ -101,14 +102,12 @@ class QKNorm(nn.Module):
         self.zero_centred, self.rounding = zero_centred, rounding
         gains = learned and kind != "l2"
         sizes = {
-            "q_weight": self.head_width * (self.heads or 1) if gains else 0,
-            "k_weight": self.head_width * (self.kv_heads or 1) if gains else 0,
-            "scale": int(learned and kind == "l2"),
+            "q_weight": self.head_width * (self.heads or 1) if gains else None,
+            "k_weight": self.head_width * (self.kv_heads or 1) if gains else None,
+            "scale": 1 if learned and kind == "l2" else None,
         }
-        sizes |= {f"{x}_bias": sizes[f"{x}_weight"] if bias else 0 for x in "qk"}
-        for name, size in sizes.items():
-            values = torch.empty(size, device=device, dtype=dtype) if size else None
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        sizes |= {f"{x}_bias": sizes[f"{x}_weight"] if bias else None for x in "qk"}
+        register_parameters(self, sizes, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from normkit.errors import OptionError, ShapeError, sentence
 from normkit.layers.layer_norm import LayerNorm
+from normkit.layers.parameters import register_parameters
 
 State = tuple[Tensor, ...]
 
@@ -50,10 +51,8 @@ class Cell(nn.Module):
         self.bias = bias
         rows = self.parts * hidden_size
         shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}
-        for name, shape in {**shapes, "bias_ih": (rows,), "bias_hh": (rows,)}.items():
-            there = bias or len(shape) == 2
-            values = torch.empty(shape, device=device, dtype=dtype) if there else None
-            self.register_parameter(name, None if values is None else nn.Parameter(values))
+        biases = dict.fromkeys(("bias_ih", "bias_hh"), rows if bias else None)
+        register_parameters(self, {**shapes, **biases}, device, dtype)
 
     def reset_parameters(self) -> None:
         """Weights uniform in ±1/sqrt(hidden_size) as torch's, biases 0, norms as new."""
