@@ -144,12 +144,12 @@ def test_cost(name: str, options: dict[str, Any], reads_and_writes: tuple[int, .
     [
         ("layer_norm", {}, "causal", "safe"),
         ("layer_norm", {"shape": (8, 3)}, "causal", "no axis of positions"),
-        ("batch_norm", {"shape": (2, 3, 4)}, "causal", "leaks the future in training; evaluation"),
+        ("batch_norm", {"shape": (2, 3, 4)}, "causal", "leaks the future in training, where"),
         (
             "batch_norm",
             {},
             "causal",
-            "read as time, space leaks the future in training; evaluation",
+            "read as time, space leaks the future in training, where",
         ),
         ("batch_norm", {"shape": (1, 3)}, "batch_of_one", "this is one, with n = 1: one value has"),
         ("instance_norm", {"shape": (2, 3, 4)}, "causal", "leaks the future in training and eval"),

@@ -124,8 +124,11 @@ def _causal(f: _Facts) -> str:
     if f.spec.stats.train == "running":
         warm = f" in the first {f.spec.stats.warmup:,} updates" if f.spec.stats.warmup else ""
         return f"{leaks}{warm}, while it uses the batch's statistics; not afterwards"
-    where = "in training; evaluation does not" if f.stateful else "in training and evaluation"
-    return f"{leaks} {where}: a position's statistics see later ones"
+    if f.stateful:
+        return (
+            f"{leaks} in training, where a position's statistics see later ones; not in evaluation"
+        )
+    return f"{leaks} in training and evaluation: a position's statistics see later ones"
 
 
 def _distributed(f: _Facts) -> str:
