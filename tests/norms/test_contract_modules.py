@@ -9,6 +9,7 @@ import pickle
 import pytest
 import torch
 
+from normkit.spec import NORMS
 from tests.norms.cases import CASES, Case, scramble
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
@@ -144,3 +145,8 @@ def test_memory_format_is_kept_and_changes_no_bit(case: Case) -> None:
         results.append([y, leaf.grad, *(p.grad for p in layer.parameters())])
     for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
+
+
+def test_every_layer_of_the_registry_stands_in_the_contract() -> None:
+    here = {type(m).__name__ for case in CASES for m in case.build().modules()}
+    assert {name for entry in NORMS.values() for name in entry.layers} <= here

@@ -72,6 +72,7 @@ CASES: tuple[Case, ...] = (
         track_running_stats=True,
         masked=True,
     ),
+    _group("instance_norm_volume", "InstanceNorm3d", 2, shape=(3, 2, 2, 1, 2)),
     _channel("channel_layer_norm", (2, 4, 1, 3)),
     _channel(
         "channel_layer_norm_last",
