@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation: docs/pictures/{norms,placements}/NAME.svg.
+"""Draw the pictures of the documentation: docs/pictures/{norms,placements}/NAME.svg, and one pair.
 
     python tools/pictures.py
 
@@ -18,6 +18,7 @@ PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 def pictures() -> Iterator[tuple[str, str]]:
     """Yield the file of each norm and placement, from docs/pictures, with its drawing."""
+    yield "explain.svg", normkit.explain("layer_norm", "batch_norm").svg()
     for folder, names in (("norms", normkit.NORMS), ("placements", normkit.PLACEMENTS)):
         for name in names:
             yield f"{folder}/{name}.svg", normkit.explain(name).svg()

@@ -39,8 +39,8 @@ def test_pictures_are_current() -> None:
     """The committed pictures are what explain draws today, and no others; else ``make docs``."""
     wanted = dict(load(ROOT / "tools" / "pictures.py").pictures())
     found = {
-        f"{file.parent.name}/{file.name}": file.read_text(encoding="utf-8")
-        for file in (DOCS / "pictures").glob("*/*.svg")
+        label_in(DOCS / "pictures", file): file.read_text(encoding="utf-8")
+        for file in (DOCS / "pictures").rglob("*.svg")
     }
     stale = {name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)}
     assert not stale

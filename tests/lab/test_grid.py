@@ -87,8 +87,8 @@ def test_a_batch_that_cannot_be_cut_is_refused() -> None:
 
 def test_a_model_that_cannot_be_built_is_refused() -> None:
     """The block's own sentence, before any run starts."""
-    with pytest.raises(OptionError, match="normformer"):
-        check(Options(placement=("normformer",)))
+    with pytest.raises(OptionError, match="group_norm"):
+        check(Options(norm=("group_norm",)))
 
 
 def test_a_large_batch_is_refused() -> None:

@@ -51,7 +51,7 @@ def alive(pid: int) -> bool:
 def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     """One has a model that cannot be built, one another text, one diverges, one is fine."""
     good = small.config()
-    wrong_model = small.config(placement="normformer")
+    wrong_model = small.config(norm="group_norm")
     wrong_text = RunConfig.from_dict(
         {**good.to_dict(), "task": {**good.to_dict()["task"], "text_sha256": "0"}}
     )
@@ -62,7 +62,8 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert outcomes == listener.ends
     assert listener.began == [config.id for config in configs]
     assert [outcome.status for outcome in outcomes] == ["failed", "failed", "diverged", "finished"]
-    assert outcomes[0].error.startswith("OptionError: placement 'normformer'")
+    assert outcomes[0].error.startswith("OptionError: TransformerConfig: ")
+    assert "'group_norm'" in outcomes[0].error
     assert outcomes[1].error == (
         "DataError: compare: the text must not change between the start of a comparison and its "
         f"end; '{tmp_path / 'words.txt'}' is another text now."

@@ -78,8 +78,8 @@ MUTANTS: tuple[Mutant, ...] = (
         family="train and eval confused",
         file="explanation/behaviour.py",
         tests=(f"{_TESTS}/test_norm.py::test_causal_answer_is_measured",),
-        old='"in training; evaluation does not" if f.stateful',
-        new='"in training; evaluation does not" if not f.stateful',
+        old="    if f.stateful:\n        where =",
+        new="    if not f.stateful:\n        where =",
     ),
     _placement(
         id="explained-inner-norms-not-counted",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from tests.mutants.mutant import Mutant
 
 Verdict = Literal["killed", "survived", "broken"]
 
 TIMEOUT_S = 300
+_OUTPUT = "output.txt"
+# A process that has imported what costs seconds is forked for each bug; normkit is not among it.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["pytest", "numpy", "torch._dynamo", "torch.export"])
 _WITNESS = "normkit_mutant_witness"
 # A test that dies of one of these met nonsense, not a wrong number.
 _NONSENSE = {"NameError", "ImportError", "AttributeError", "SyntaxError"}
@@ -101,26 +107,28 @@ class Project:
         return Outcome(id=name, verdict=verdict, seconds=seconds, why=why)
 
     def _pytest(self, tests: Sequence[str], folder: Path) -> tuple[int | None, str]:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        command += ["-p", _WITNESS, "--tb=line", *tests]
-        environment = os.environ | {
-            "PYTHONPATH": str(folder),
-            "NORMKIT_MUTANT_REPORT": str(folder / "report.json"),
-            "OMP_NUM_THREADS": "1",
-        }
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.root,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+        process = _FORKS.Process(target=run_tests, args=(self.root, tests, folder), daemon=True)
+        process.start()
+        process.join(TIMEOUT_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
             return None, f"the tests ran over {TIMEOUT_S} s"
-        return done.returncode, done.stdout + done.stderr
+        output = folder / _OUTPUT
+        return process.exitcode, output.read_text(encoding="utf-8") if output.exists() else ""
+
+
+def run_tests(root: Path, tests: Sequence[str], folder: Path) -> None:
+    """Be the process that tests one copy: end with pytest's exit code."""
+    with (folder / _OUTPUT).open("w", encoding="utf-8") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.chdir(root)
+    os.environ["PYTHONPATH"] = str(folder)
+    os.environ["NORMKIT_MUTANT_REPORT"] = str(folder / "report.json")
+    sys.path.insert(0, str(folder))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", _WITNESS, "--tb=line"]
+    sys.exit(pytest.main([*options, *tests]))
 
 
 def _copied(package: Path, folder: Path) -> Path:

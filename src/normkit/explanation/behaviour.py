@@ -125,9 +125,8 @@ def _causal(f: _Facts) -> str:
         warm = f" in the first {f.spec.stats.warmup:,} updates" if f.spec.stats.warmup else ""
         return f"{leaks}{warm}, while it uses the batch's statistics; not afterwards"
     if f.stateful:
-        return (
-            f"{leaks} in training, where a position's statistics see later ones; not in evaluation"
-        )
+        where = "in training, where a position's statistics see later ones; not in evaluation"
+        return f"{leaks} {where}"
     return f"{leaks} in training and evaluation: a position's statistics see later ones"
 
 

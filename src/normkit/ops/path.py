@@ -81,8 +81,8 @@ def describe_paths() -> list[PathRow]:
     """Say for each op which path it takes here in which situation, and why.
 
     Example:
-        >>> sorted({row.op for row in describe_paths()})
-        ['batch_norm', 'layer_norm', 'rms_norm']
+        >>> sorted({row.op for row in describe_paths()})[-2:]
+        ['rms_norm', 'scale_norm']
     """
     ops = sorted({entry.op for entry in NORMS.values() if entry.op})
     return [
