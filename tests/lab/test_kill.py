@@ -94,9 +94,11 @@ def test_goes_on_to_the_same_end(how: signal.Signals, whole: Path, tmp_path: Pat
     *first, last = ids(whole / "out")
     process = start(command(tmp_path, "out"))
     wait_until(lambda: (out / "runs" / last / "checkpoint.pt").exists(), process)
+    os.killpg(process.pid, signal.SIGSTOP)  # on a busy machine it would end while we look
     workers = descendants(process.pid)
     assert workers
     process.send_signal(how)
+    os.killpg(process.pid, signal.SIGCONT)
     _, errors = process.communicate(timeout=60)
     if how == signal.SIGINT:
         assert process.returncode == 130

@@ -123,14 +123,6 @@ MUTANTS: tuple[Mutant, ...] = (
         new="    z = argument(x_MN, alpha_1)\n",
     ),
     Mutant(
-        id="squash-bits-by-layout",
-        file="ops/squash.py",
-        family="layout changes values",
-        tests=contract("forms", "strides_change_no_bit", "dynamic_tanh"),
-        old="    return x_MN.to(compute_dtype(x_MN)).contiguous()\n",
-        new="    return x_MN.to(compute_dtype(x_MN))\n",
-    ),
-    Mutant(
         id="squash-computed-in-half",
         file="ops/squash.py",
         family="rstd in half",

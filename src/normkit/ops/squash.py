@@ -39,7 +39,7 @@ class SquashFormula(Rowwise):
 
 
 def _wide(x_MN: Tensor) -> Tensor:
-    # Contiguous, because torch's vectorised functions round differently from its strided ones.
+    # Contiguous, because some of torch's functions (sigmoid) round strided elements otherwise.
     return x_MN.to(compute_dtype(x_MN)).contiguous()
 
 
