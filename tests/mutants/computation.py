@@ -217,7 +217,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _range(
         id="eps-of-a-huge-row-vanishes",
         family="range",
-        tests=norm("extremes", "a_constant_float64_row_gives_exactly_the_bias"),
+        tests=norm("extremes", "a_huge_constant_channel_with_padding_gives_the_bias"),
         old="        scaled_eps = scaled_eps.clamp(min=torch.finfo(wide_MN.dtype).tiny)\n",
         new="        pass\n",
     ),

@@ -83,6 +83,17 @@ def test_statistics_of_a_huge_constant_channel() -> None:
     assert (out.running_mean, out.running_var) == (-1e200, 0.0)
 
 
+def test_a_huge_constant_channel_with_padding_gives_the_bias() -> None:
+    valid = torch.tensor([True, True, False, True])
+    x = torch.full((4, 1), 1e200, dtype=torch.float64, requires_grad=True)
+    bias = torch.tensor([0.5], dtype=torch.float64)
+    y = functional.batch_norm(x, None, None, None, bias, training=True, valid=valid).y
+    assert y.flatten().tolist() == [0.5, 0.5, 0.0, 0.5]
+    y.square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+
+
 @every_norm
 @every_place
 def test_functional_gradient_of_a_row_of_zeros(norm: str, eps_place: str) -> None:
