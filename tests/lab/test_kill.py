@@ -27,12 +27,18 @@ def command(folder: Path, out: str, *more: str) -> list[str]:
     return [sys.executable, "-m", "normkit", "compare", *options, *where, *more]
 
 
+def listen_to_ctrl_c() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so does all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(words: list[str]) -> subprocess.Popen[bytes]:
     """In a session of its own, as a terminal would."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         words,
         start_new_session=True,
+        preexec_fn=listen_to_ctrl_c,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -94,11 +100,9 @@ def test_goes_on_to_the_same_end(how: signal.Signals, whole: Path, tmp_path: Pat
     *first, last = ids(whole / "out")
     process = start(command(tmp_path, "out"))
     wait_until(lambda: (out / "runs" / last / "checkpoint.pt").exists(), process)
-    os.killpg(process.pid, signal.SIGSTOP)  # on a busy machine it would end while we look
     workers = descendants(process.pid)
     assert workers
     process.send_signal(how)
-    os.killpg(process.pid, signal.SIGCONT)
     _, errors = process.communicate(timeout=60)
     if how == signal.SIGINT:
         assert process.returncode == 130
