@@ -12,6 +12,8 @@ _rms_norm = partial(Mutant, file="layers/rms_norm.py")
 _batch_norm = partial(Mutant, file="layers/batch_norm.py")
 _statistics = partial(Mutant, file="layers/statistics.py")
 
+_ENCODER = ("tests/layers/test_encoder_layer.py::test_training_and_evaluation_agree",)
+
 MUTANTS: tuple[Mutant, ...] = (
     _layer_norm(
         id="layer-norm-module-default-eps",
@@ -131,5 +133,28 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=norm("batch_norm", "all_padding_touches_nothing"),
         old="self.num_batches_tracked.add_((out.positions > 0).to(torch.int64))",
         new="self.num_batches_tracked.add_(1)",
+    ),
+    Mutant(
+        id="encoder-computes-layer-norm-instead",
+        family="norm never called",
+        file="layers/fast_path.py",
+        tests=(f"{_ENCODER[0]}[post-RMSNorm, bias]",),
+        old="    norm._forward_hooks = _NeverEmpty(norm._forward_hooks)\n",
+        new="    norm._forward_hooks = OrderedDict(norm._forward_hooks)\n",
+    ),
+    _layer_norm(
+        id="zero-centred-gain-read-as-plain-by-the-encoder",
+        family="norm never called",
+        tests=_ENCODER,
+        old='eps_place != "inside" or zero_centred or ',
+        new='eps_place != "inside" or ',
+    ),
+    Mutant(
+        id="lengths-of-a-jagged-tensor-lost",
+        family="nested tensors",
+        file="functional/nested.py",
+        tests=("tests/layers/test_encoder_layer.py::test_jagged_tensors",),
+        old="nested_tensor_from_jagged(y, x.offsets(), x.lengths())",
+        new="nested_tensor_from_jagged(y, x.offsets().flip(0).sub(len(y)).neg(), x.lengths())",
     ),
 )
