@@ -21,6 +21,10 @@ class OptionError(NormkitError, ValueError):
     """An option has a value that means nothing here."""
 
 
+class ImplError(NormkitError, RuntimeError):
+    """The implementation that was named cannot run here."""
+
+
 class StateError(NormkitError, RuntimeError):
     """The call is right, but not in the state that the module or the transform is in."""
 

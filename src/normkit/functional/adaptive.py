@@ -27,7 +27,7 @@ def adapt(
     scale, shift = modulation
     scale = _beside(who, "scale", scale, x, axes)
     shift = None if shift is None else _beside(who, "shift", shift, x, axes)
-    (y,) = op(kind(axes, float(eps), "inside"), x, scale, shift)
+    (y,) = op(kind(axes, float(eps), "inside", impl=impl), x, scale, shift)
     return y
 
 

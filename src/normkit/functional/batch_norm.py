@@ -80,11 +80,11 @@ def batch_norm(
         rule = "running_mean and running_var come together"
         raise OptionError(sentence(who, rule, "one of them is None"))
     if training or running_mean is None or running_var is None:
-        formula = ops.BatchNormFormula(axis, float(eps))
+        formula = ops.BatchNormFormula(axis, float(eps), impl=impl)
         y, mean, var, n = ops.batch_norm(formula, x, weight, bias, mask)
         new_mean = moved(running_mean, mean, momentum, n > 0)
         new_var = moved(running_var, unbiased(var, n), momentum, n > 1)
         return BatchNormOutput(y, new_mean, new_var, n)
-    given = ops.BatchNormGivenFormula(axis, float(eps))
+    given = ops.BatchNormGivenFormula(axis, float(eps), impl=impl)
     (y,) = ops.batch_norm_given(given, x, weight, bias, running_mean, running_var, mask)
     return BatchNormOutput(y, running_mean, running_var, None)

@@ -81,6 +81,7 @@ def gated_rms_norm(
         groups,
         zero_centred,
         rounding,
+        impl=impl,
     )
     (y,) = ops.gated_rms_norm(formula, x, gate, weight, bias)
     return y

@@ -58,7 +58,8 @@ def group_norm(
     check_groups(who, x.shape[1], num_groups)
     check_options(who, eps, "inside", impl)
     mask = None if valid is None else checked_valid(who, valid, x, 1)
-    y, *_ = ops.group_norm(ops.GroupNormFormula(num_groups, float(eps)), x, weight, bias, mask)
+    formula = ops.GroupNormFormula(num_groups, float(eps), impl=impl)
+    y, *_ = ops.group_norm(formula, x, weight, bias, mask)
     return y
 
 

@@ -81,7 +81,7 @@ def instance_norm(
         rule = "running_mean and running_var come together"
         raise OptionError(sentence(who, rule, "one of them is None"))
     if use_input_stats:
-        formula = ops.GroupNormFormula(x.shape[1], float(eps))
+        formula = ops.GroupNormFormula(x.shape[1], float(eps), impl=impl)
         y, mean, var, n = ops.group_norm(formula, x, weight, bias, mask)
         new_mean = _step(running_mean, mean, momentum, n > 0)
         new_var = _step(running_var, unbiased(var, n[:, None]), momentum, n > 1)
@@ -89,7 +89,7 @@ def instance_norm(
     if running_mean is None or running_var is None:
         rule = "use_input_stats=False needs running_mean and running_var"
         raise OptionError(sentence(who, rule, "they are None"))
-    given = ops.BatchNormGivenFormula(1, float(eps))
+    given = ops.BatchNormGivenFormula(1, float(eps), impl=impl)
     (y,) = ops.batch_norm_given(given, x, weight, bias, running_mean, running_var, mask)
     return InstanceNormOutput(y, running_mean, running_var, None)
 

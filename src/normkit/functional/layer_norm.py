@@ -49,6 +49,6 @@ def layer_norm(
     who = "layer_norm"
     shape = checked(who, x, normalized_shape, weight, bias)
     check_options(who, eps, eps_place, impl)
-    formula = ops.LayerNormFormula(len(shape), float(eps), eps_place, zero_centred)
+    formula = ops.LayerNormFormula(len(shape), float(eps), eps_place, zero_centred, impl=impl)
     (y,) = ops.layer_norm(formula, x, weight, bias)
     return y

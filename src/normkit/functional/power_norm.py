@@ -106,13 +106,15 @@ def power_norm(
     mask = None if valid is None else checked_valid(who, valid, x, axis)
     step = torch.as_tensor(step, device=running_square.device)
     if not training:
-        given = ops.PowerNormGivenFormula(axis, float(eps), groups)
+        given = ops.PowerNormGivenFormula(axis, float(eps), groups, impl=impl)
         (y,) = ops.power_norm_given(given, x, weight, bias, running_square, mask)
         return PowerNormOutput(y, running_square, step)
     _refuse_functional(who)
     product = torch.zeros_like(running_square) if running_product is None else running_product
     handle = None if passes is None or torch.compiler.is_exporting() else passes.handle
-    formula = ops.PowerNormFormula(axis, float(eps), groups, float(backward_momentum), warmup)
+    formula = ops.PowerNormFormula(
+        axis, float(eps), groups, float(backward_momentum), warmup, impl=impl
+    )
     offered = (running_square, product, step, handle, mask)
     y, batch, n, *_ = ops.power_norm(formula, x, weight, bias, *offered)
     new = torch.where(step < warmup, 1 / (step + 1).to(batch.dtype), momentum)

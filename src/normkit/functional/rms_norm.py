@@ -68,6 +68,7 @@ def rms_norm(
         rounding,
         output_dtype,
         measured_features(who, shape, fraction),
+        impl=impl,
     )
     (y,) = ops.rms_norm(formula, x, weight, bias)
     return y

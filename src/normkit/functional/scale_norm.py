@@ -50,6 +50,6 @@ def scale_norm(
         raise ShapeError(sentence(who, "x must have at least one axis", "it is a single number"))
     check_one_number(who, "weight", weight)
     check_options(who, eps, eps_place, impl)
-    formula = ops.ScaleNormFormula(1, float(eps), eps_place, zero_centred)
+    formula = ops.ScaleNormFormula(1, float(eps), eps_place, zero_centred, impl=impl)
     (y,) = ops.scale_norm(formula, x, weight)
     return y

@@ -36,7 +36,7 @@ def squashed(
     moves = channel_axis not in (-1, x.dim() - 1)
     last = _channels_last(who, x, normalized_shape, channel_axis) if moves else x
     shape = checked(who, last, normalized_shape, weight, bias)
-    (y,) = op(kind(len(shape)), last, *scalars.values(), weight, bias)
+    (y,) = op(kind(len(shape), impl=impl), last, *scalars.values(), weight, bias)
     if not moves:
         return y
     return y.movedim(-1, channel_axis).contiguous(memory_format=memory_format(x))

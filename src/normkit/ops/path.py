@@ -11,7 +11,7 @@ from torch import Tensor
 from normkit.errors import check_choice
 from normkit.spec import NORMS
 
-IMPLS = ("auto", "torch")
+IMPLS = ("auto", "torch", "cpu")
 
 
 class Situation(Enum):

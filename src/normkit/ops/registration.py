@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch._library.custom_ops import CustomOpDef
 
-from normkit.ops.formula import Formula, Recomputed, in_dtypes
+from normkit.ops.formula import Formula, Recomputed, fields_of
 from normkit.ops.path import Situation, situation
 
 
@@ -32,34 +32,37 @@ class Op:
             return (y,) if isinstance(y, Tensor) else y
         if where is Situation.GRADIENT:
             return Recomputed.apply(formula, *tensors)  # type: ignore[no-any-return, no-untyped-call]
-        return formula.forward(*tensors)
+        if where is Situation.FUNCTIONAL:
+            return formula.forward(*tensors)
+        return formula.run(*tensors)
 
 
 def register(name: str, kind: type[Formula]) -> Op:
     """Define ``normkit::name`` and ``normkit::name_backward`` from a formula class."""
-    count = len(kind.tensors) + len(kind.extras)
+    count, differentiable = len(kind.tensors) + len(kind.extras), len(kind.gradients)
     backward_op = _backward_op(name, kind)
 
     def forward(*args: Any) -> Any:
-        results = kind(*args[count:]).forward(*args[:count])
-        return results if kind.outputs > 1 else results[0]
+        return _only_one(kind.of(*args[count:]).run(*args[:count]))
 
     def fake(*args: Any) -> Any:
-        results = kind(*args[count:]).fake(*args[:count])
-        return results if kind.outputs > 1 else results[0]
+        return _only_one(kind.of(*args[count:]).fake(*args[:count]))
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         results = output if kind.outputs > 1 else (output,)
         ctx.options = inputs[count:]
-        ctx.save_for_backward(*kind(*ctx.options).saved(inputs[:count], results))
-        if kind.outputs > 1:
-            ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*kind.of(*ctx.options).saved(inputs[:count], results))
+        ctx.mark_non_differentiable(*results[differentiable:])
+        ctx.set_materialize_grads(False)
 
-    def backward(ctx: Any, dy: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        tensors = ctx.saved_tensors
-        pairs = zip(backward_op(dy, *tensors, *ctx.options), tensors, strict=False)
-        gradients = (None if t is None else g for g, t in pairs)
-        return *gradients, *(None for _ in kind.extras), *(None for _ in ctx.options)
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        tensors, given = ctx.saved_tensors, gradients[:differentiable]
+        nothing = (*(None for _ in kind.extras), *(None for _ in ctx.options))
+        if all(g is None for g in given):
+            return *(None for _ in kind.tensors), *nothing
+        found = backward_op(*given, *tensors, *ctx.options)
+        pairs = zip((found,) if isinstance(found, Tensor) else found, tensors, strict=False)
+        return *(None if t is None else g for g, t in pairs), *nothing
 
     custom_op = _define(name, forward, _signature(kind), kind.outputs)
     custom_op.register_fake(fake)
@@ -69,21 +72,33 @@ def register(name: str, kind: type[Formula]) -> Op:
 
 def _backward_op(name: str, kind: type[Formula]) -> CustomOpDef:
     """The op that returns one gradient for each tensor: an empty one where there is no tensor."""
-    count = len(kind.tensors) + len(kind.extras)
+    given = len(kind.gradients)
+    count = given + len(kind.tensors) + len(kind.extras)
 
-    def backward(dy: Tensor, *args: Any) -> Any:
-        tensors = args[:count]
-        gradients = in_dtypes(kind(*args[count:]).backward(dy, *tensors), tensors)
-        return _only_one(tuple(dy.new_empty(0) if g is None else g for g in gradients))
+    def backward(*args: Any) -> Any:
+        gradients, tensors = args[:given], args[given:count]
+        needed = [t is not None for t in tensors]
+        found = kind.of(*args[count:]).run_backward(gradients, tensors, needed)
+        like = next(t for t in tensors if t is not None)
+        results = tuple(like.new_empty(0) if g is None else g for g in found)
+        return _only_one(_own_memory(results))
 
-    def fake(dy: Tensor, *args: Any) -> Any:
-        shaped = args[: len(kind.tensors)]
-        return _only_one(tuple(dy.new_empty(0) if t is None else _empty(t) for t in shaped))
+    def fake(*args: Any) -> Any:
+        shaped = args[given : given + len(kind.tensors)]
+        like = next(t for t in shaped if t is not None)
+        return _only_one(tuple(like.new_empty(0) if t is None else _empty(t) for t in shaped))
 
-    inputs = f"Tensor dy, {_signature(kind)}"
+    inputs = f"{_arguments(kind.gradients)}, {_signature(kind)}"
     custom_op = _define(f"{name}_backward", backward, inputs, len(kind.tensors))
     custom_op.register_fake(fake)
     return custom_op
+
+
+def _own_memory(results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Copy a result that came before: the outputs of an op may not share memory."""
+    return tuple(
+        t.clone() if any(t is other for other in results[:i]) else t for i, t in enumerate(results)
+    )
 
 
 def _define(name: str, function: Any, inputs: str, outputs: int) -> CustomOpDef:
@@ -106,10 +121,12 @@ def _only_one(results: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
 def _signature(kind: type[Formula]) -> str:
     """Arguments of an op: its tensors, the extras, the fields of the formula."""
     hints = typing.get_type_hints(kind)
-    names = (*kind.tensors, *kind.extras)
-    tensors = [f"Tensor{'?' * name.endswith('?')} {name.removesuffix('?')}" for name in names]
-    options = [f"{_schema_type(hints[f.name])} {f.name}" for f in dataclasses.fields(kind)]
-    return ", ".join([*tensors, *options])
+    options = [f"{_schema_type(hints[f.name])} {f.name}" for f in fields_of(kind)]
+    return ", ".join([_arguments((*kind.tensors, *kind.extras)), *options, "str impl"])
+
+
+def _arguments(names: tuple[str, ...]) -> str:
+    return ", ".join(f"Tensor{'?' * n.endswith('?')} {n.removesuffix('?')}" for n in names)
 
 
 def _schema_type(hint: Any) -> str:
