@@ -25,6 +25,10 @@ class ImplError(NormkitError, RuntimeError):
     """The implementation that was named cannot run here."""
 
 
+class BuildError(NormkitError, RuntimeError):
+    """The CPU kernels cannot be compiled here."""
+
+
 class StateError(NormkitError, RuntimeError):
     """The call is right, but not in the state that the module or the transform is in."""
 

@@ -7,7 +7,7 @@ import pytest
 import normkit
 import normkit.functional
 import normkit.layers
-from normkit.spec import NORMS, PLACEMENTS, NormEntry
+from normkit.spec import FUSED_OPS, NORMS, PLACEMENTS, NormEntry
 from tests.house.source import ROOT, label
 
 ENTRIES = list(NORMS.values())
@@ -47,6 +47,14 @@ def test_every_layer_is_there(entry: NormEntry) -> None:
 def test_every_function_is_there(entry: NormEntry) -> None:
     """Its op can be called on tensors."""
     assert callable(getattr(normkit.functional, str(entry.op), None))
+
+
+@pytest.mark.parametrize("op", FUSED_OPS)
+def test_a_fused_op_is_there(op: str) -> None:
+    """It has a file, can be called on tensors, and stands on the page of fused ops."""
+    assert (ROOT / f"src/normkit/ops/{op}.py").is_file()
+    assert callable(getattr(normkit.functional, op, None))
+    assert f"`{op}`" in (ROOT / "docs/fused.md").read_text(encoding="utf-8")
 
 
 def test_no_page_without_a_norm() -> None:

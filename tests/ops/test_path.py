@@ -7,7 +7,7 @@ import torch
 
 from normkit import ops
 from normkit.ops import Situation, situation
-from normkit.spec import NORMS
+from normkit.spec import FUSED_OPS, NORMS
 
 
 def test_each_situation_is_recognised() -> None:
@@ -40,7 +40,7 @@ def test_compiling_is_recognised() -> None:
 
 def test_the_table_names_every_op_in_every_situation() -> None:
     rows = ops.describe_paths()
-    names = {entry.op for entry in NORMS.values() if entry.op}
+    names = {entry.op for entry in NORMS.values() if entry.op} | set(FUSED_OPS)
     assert {(row.op, row.situation) for row in rows} == {
         (name, where.value) for name in names for where in Situation
     }

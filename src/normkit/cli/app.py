@@ -11,13 +11,14 @@ import typer
 import typer.main
 
 import normkit
-from normkit.cli import compare, explain, info
+from normkit.cli import bench, compare, explain, info
+from normkit.cli import build as build_verb
 from normkit.cli.guard import guarded
 
 HELP = """Normalization in deep networks: exact layers, and measured answers about which one trains.
 
 Every verb has its own --help. The same things in Python: help(normkit)."""
-VERBS = (compare, explain, info)
+VERBS = (bench, build_verb, compare, explain, info)
 
 
 def build() -> typer.Typer:

@@ -14,6 +14,7 @@ import torch
 
 import normkit
 from normkit.errors import EXTRA
+from normkit.kernels import cpu
 
 GIB = 1024**3
 _DISTRIBUTIONS = {"vl_convert": "vl-convert-python"}
@@ -23,6 +24,11 @@ _FLAGS = (
     *("avx512_fp16", "avx512_vnni", "amx_tile", "amx_bf16", "asimd", "asimdhp", "bf16", "sve"),
     *("sve2", "svebf16"),
 )
+_ORIGINS = {
+    "package": "the wheel that was installed",
+    "cache": "compiled here, kept in the cache",
+    "temporary": "compiled here, for this process alone",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +47,7 @@ def machine_facts() -> list[Fact]:
         "devices": _devices(),
         "threads": _threads(),
         "CPU": _cpu(),
+        "CPU kernels": _cpu_kernels(),
         "memory": _memory(),
     }
     return [
@@ -98,6 +105,18 @@ def _cpu() -> Iterator[tuple[str, str]]:
         yield "has", "unknown: this system has no /proc/cpuinfo"
     else:
         yield "has", " ".join(name for name in _FLAGS if name in flags.split())
+
+
+def _cpu_kernels() -> Iterator[tuple[str, str]]:
+    """Which library runs, or why none does; asking compiles none."""
+    found = cpu.status()
+    if found.file is None:
+        yield "library", f"none: {found.reason}"
+        return
+    yield "library", str(found.file)
+    yield "from", _ORIGINS[found.origin]
+    yield "compiled for", ", ".join(found.isas)
+    yield "runs with", str(found.isa)
 
 
 def _cpu_model() -> str:

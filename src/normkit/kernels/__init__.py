@@ -1,1 +1,1 @@
-"""Compiled kernels."""
+"""Compiled kernels: one folder a device."""

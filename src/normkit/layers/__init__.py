@@ -9,6 +9,7 @@ from normkit.layers.group_norm import GroupNorm
 from normkit.layers.instance_norm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from normkit.layers.layer_norm import LayerNorm
 from normkit.layers.no_norm import NoNorm
+from normkit.layers.norm_linear import NormLinear
 from normkit.layers.power_norm import PowerNorm
 from normkit.layers.qk_norm import QKNorm
 from normkit.layers.recurrent import LayerNormGRU, LayerNormLSTM
@@ -41,6 +42,7 @@ __all__ = [
     "MaskedBatchNorm",
     "NameReport",
     "NoNorm",
+    "NormLinear",
     "PowerNorm",
     "QKNorm",
     "RMSNorm",

@@ -84,13 +84,15 @@ def checked(
     normalized_shape: NormalizedShape,
     weight: Tensor | None,
     bias: Tensor | None,
+    *,
+    names: tuple[str, str] = ("weight", "bias"),
 ) -> tuple[int, ...]:
     """Check x, weight and bias against normalized_shape, which is returned as a tuple."""
     check_floating(who, x)
     shape = as_shape(who, normalized_shape)
     if x.shape[-len(shape) :] != shape:
         validate(x.shape, shape, who=who)
-    for name, tensor in (("weight", weight), ("bias", bias)):
+    for name, tensor in zip(names, (weight, bias), strict=True):
         if tensor is not None and tensor.shape != shape:
             rule = f"{name} must have the shape of the normalised axes, {shape}"
             raise ShapeError(sentence(who, rule, f"it is {tuple(tensor.shape)}"))

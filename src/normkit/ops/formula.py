@@ -104,8 +104,9 @@ class Formula:
 
     @classmethod
     def of(cls, *options: Any) -> Formula:
-        """Undo :meth:`options`."""
-        return cls(*options[:-1], impl=options[-1])
+        """Undo :meth:`options`; torch leaves out a last one that is the op's default."""
+        count = len(fields_of(cls))
+        return cls(*options[:count], impl=options[count] if len(options) > count else "auto")
 
 
 def fields_of(kind: type[Formula]) -> list[dataclasses.Field[Any]]:
@@ -123,13 +124,14 @@ class Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, formula: Formula, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         """Compute the outputs and keep the inputs."""
-        results = formula.run(*tensors)
-        count = len(formula.gradients)
+        count, found = len(formula.gradients), formula.run(*tensors)
+        # Before they are saved: what is saved must be what is returned, to have its derivative.
+        results = *(not_a_view(y) for y in found[:count]), *found[count:]
         ctx.save_for_backward(*formula.saved(tensors, results))
         ctx.formula = formula
         ctx.mark_non_differentiable(*results[count:])
         ctx.set_materialize_grads(False)
-        return *(not_a_view(y) for y in results[:count]), *results[count:]
+        return results
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:

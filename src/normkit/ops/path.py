@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from normkit.errors import check_choice
-from normkit.spec import NORMS
+from normkit.spec import FUSED_OPS, NORMS
 
 IMPLS = ("auto", "torch", "cpu")
 
@@ -84,7 +84,7 @@ def describe_paths() -> list[PathRow]:
         >>> sorted({row.op for row in describe_paths()})[-2:]
         ['rms_norm', 'scale_norm']
     """
-    ops = sorted({entry.op for entry in NORMS.values() if entry.op})
+    ops = sorted({entry.op for entry in NORMS.values() if entry.op} | set(FUSED_OPS))
     return [
         PathRow(op=op, situation=where.value, path=path.format(op=op), reason=reason)
         for op in ops

@@ -60,9 +60,10 @@ def register(name: str, kind: type[Formula]) -> Op:
         nothing = (*(None for _ in kind.extras), *(None for _ in ctx.options))
         if all(g is None for g in given):
             return *(None for _ in kind.tensors), *nothing
-        found = backward_op(*given, *tensors, *ctx.options)
-        pairs = zip((found,) if isinstance(found, Tensor) else found, tensors, strict=False)
-        return *(None if t is None else g for g, t in pairs), *nothing
+        needed = list(ctx.needs_input_grad[: len(tensors)])
+        found = backward_op(*given, *tensors, needed, *ctx.options)
+        pairs = zip((found,) if isinstance(found, Tensor) else found, needed, strict=False)
+        return *(g if need else None for g, need in pairs), *nothing
 
     custom_op = _define(name, forward, _signature(kind), kind.outputs)
     custom_op.register_fake(fake)
@@ -71,24 +72,24 @@ def register(name: str, kind: type[Formula]) -> Op:
 
 
 def _backward_op(name: str, kind: type[Formula]) -> CustomOpDef:
-    """The op that returns one gradient for each tensor: an empty one where there is no tensor."""
+    """The op that returns one gradient for each tensor: an empty one where it is not needed."""
     given = len(kind.gradients)
     count = given + len(kind.tensors) + len(kind.extras)
 
     def backward(*args: Any) -> Any:
-        gradients, tensors = args[:given], args[given:count]
-        needed = [t is not None for t in tensors]
-        found = kind.of(*args[count:]).run_backward(gradients, tensors, needed)
-        like = next(t for t in tensors if t is not None)
-        results = tuple(like.new_empty(0) if g is None else g for g in found)
-        return _only_one(_own_memory(results))
+        gradients, tensors, needed = args[:given], args[given:count], args[count]
+        found = kind.of(*args[count + 1 :]).run_backward(gradients, tensors, needed)
+        triples = zip(found, tensors, needed, strict=False)  # extras have no gradient
+        nothing = _nothing(tensors)
+        results = (_whole(g, t) if need else nothing.clone() for g, t, need in triples)
+        return _only_one(_own_memory(tuple(results)))
 
     def fake(*args: Any) -> Any:
-        shaped = args[given : given + len(kind.tensors)]
-        like = next(t for t in shaped if t is not None)
-        return _only_one(tuple(like.new_empty(0) if t is None else _empty(t) for t in shaped))
+        tensors, needed = args[given : given + len(kind.tensors)], args[count]
+        nothing, pairs = _nothing(tensors), zip(tensors, needed, strict=False)
+        return _only_one(tuple(_empty(t) if need else nothing.clone() for t, need in pairs))
 
-    inputs = f"{_arguments(kind.gradients)}, {_signature(kind)}"
+    inputs = f"{_arguments(kind.gradients)}, {_signature(kind, 'bool[] needed')}"
     custom_op = _define(f"{name}_backward", backward, inputs, len(kind.tensors))
     custom_op.register_fake(fake)
     return custom_op
@@ -110,6 +111,16 @@ def _define(name: str, function: Any, inputs: str, outputs: int) -> CustomOpDef:
     return custom_op
 
 
+def _nothing(tensors: tuple[Tensor | None, ...]) -> Tensor:
+    """What an op returns in the place of a gradient that nobody asked for."""
+    return next(t for t in tensors if t is not None).new_empty(0)
+
+
+def _whole(gradient: Tensor | None, t: Tensor) -> Tensor:
+    """The gradient of t: zeros where t only went into outputs that nothing depends on."""
+    return t.new_zeros(t.shape) if gradient is None else gradient
+
+
 def _empty(t: Tensor) -> Tensor:
     return torch.empty_like(t, memory_format=torch.contiguous_format)
 
@@ -118,11 +129,13 @@ def _only_one(results: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
     return results if len(results) > 1 else results[0]
 
 
-def _signature(kind: type[Formula]) -> str:
-    """Arguments of an op: its tensors, the extras, the fields of the formula."""
+def _signature(kind: type[Formula], *between: str) -> str:
+    """Arguments of an op: its tensors, the extras, anything else, the fields of the formula."""
     hints = typing.get_type_hints(kind)
     options = [f"{_schema_type(hints[f.name])} {f.name}" for f in fields_of(kind)]
-    return ", ".join([_arguments((*kind.tensors, *kind.extras)), *options, "str impl"])
+    return ", ".join(
+        [_arguments((*kind.tensors, *kind.extras)), *between, *options, 'str impl="auto"']
+    )
 
 
 def _arguments(names: tuple[str, ...]) -> str:

@@ -28,6 +28,8 @@ from normkit.reference.gated_rms_norm import (
 )
 from normkit.reference.group_norm import group_norm, group_norm_backward
 from normkit.reference.layer_norm import layer_norm, layer_norm_backward
+from normkit.reference.norm_linear import norm_linear, norm_linear_backward
+from normkit.reference.philox import dropout_factor, philox_4x32, random_words
 from normkit.reference.power_norm import (
     power_divisor,
     power_norm,
@@ -35,6 +37,7 @@ from normkit.reference.power_norm import (
     power_product,
     power_square,
 )
+from normkit.reference.residual_sum import residual_sum, residual_sum_backward
 from normkit.reference.rms_norm import rms_norm, rms_norm_backward
 from normkit.reference.scale_norm import scale_norm, scale_norm_backward
 
@@ -51,6 +54,7 @@ __all__ = [
     "batch_norm_given_backward",
     "channel_layer_norm",
     "channel_layer_norm_backward",
+    "dropout_factor",
     "dynamic_erf",
     "dynamic_erf_backward",
     "dynamic_tanh",
@@ -61,11 +65,17 @@ __all__ = [
     "group_norm_backward",
     "layer_norm",
     "layer_norm_backward",
+    "norm_linear",
+    "norm_linear_backward",
+    "philox_4x32",
     "power_divisor",
     "power_norm",
     "power_norm_backward",
     "power_product",
     "power_square",
+    "random_words",
+    "residual_sum",
+    "residual_sum_backward",
     "rms_norm",
     "rms_norm_backward",
     "scale_norm",

@@ -10,6 +10,7 @@ from normkit.spec.norm import (
 )
 from normkit.spec.placement import InitGain, PlacementSpec, ResidualScale
 from normkit.spec.registry import (
+    FUSED_OPS,
     NORMS,
     PLACEMENTS,
     norm_entry,
@@ -18,6 +19,7 @@ from normkit.spec.registry import (
 from normkit.spec.shape import as_shape, validate
 
 __all__ = [
+    "FUSED_OPS",
     "NORMS",
     "PLACEMENTS",
     "Composite",

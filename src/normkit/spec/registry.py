@@ -13,6 +13,14 @@ from normkit.spec.placements import PLACEMENT_TABLE
 NORMS: Mapping[str, NormEntry] = {entry.name: entry for entry in NORM_TABLE}
 PLACEMENTS: Mapping[str, PlacementEntry] = {entry.name: entry for entry in PLACEMENT_TABLE}
 
+# Ops that do more than one norm: what stands before it in a residual stack is inside.
+FUSED_OPS = (
+    "add_layer_norm",
+    "add_rms_norm",
+    "dropout_add_layer_norm",
+    "dropout_add_rms_norm",
+)
+
 
 def norm_entry(name: str) -> NormEntry:
     """Look a norm up by name.
