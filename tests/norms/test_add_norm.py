@@ -125,12 +125,12 @@ def test_strided_and_expanded_residuals(op: Added) -> None:
 
 @every_op
 def test_a_term_that_overflows_does_not_make_the_sum_infinite(op: Added) -> None:
-    x = torch.full((2, 64), 1.7e308, dtype=torch.float64)
-    residual = -0.6 * x
-    kept = op.factor((2, 64)) > 0
-    y, h = op(x, residual, alpha=1.9)
-    want = x * (1 / 0.75 if op.drops else 1.0) / 2 - 1.9 * 0.6 * x / 2
-    torch.testing.assert_close(h[kept] / 2, want[kept])
+    # The term that overflows is that of x, divided by 0.75, or alpha times the residual.
+    x = torch.full((2, 64), 1.6e308, dtype=torch.float64)
+    alpha = 1.0 if op.drops else 1.9
+    y, h = op(x, -0.6 * x, alpha=alpha)
+    want = op.factor((2, 64)) * (x / 4) - alpha * 0.6 * (x / 4)
+    torch.testing.assert_close(h / 4, want)
     assert y.isfinite().all()
 
 

@@ -67,9 +67,18 @@ def leaves(
     return [v.to(d).requires_grad_() for v, d in zip(values, dtypes, strict=True)]
 
 
-def results(f: Callable[..., Out], given: Sequence[Tensor], **options: Any) -> list[Tensor]:
-    """Outputs, and the gradients of the leaves for the same incoming gradients each time."""
-    outs = f(*given, **options)
+def results(
+    f: Callable[..., Out],
+    given: Sequence[Tensor],
+    half: torch.dtype | None = None,
+    **options: Any,
+) -> list[Tensor]:
+    """Outputs, and the gradients of the leaves for the same incoming gradients each time.
+
+    ``half``: under autocast, forward alone, as torch advises.
+    """
+    with torch.autocast("cpu", half or torch.bfloat16, enabled=half is not None):
+        outs = f(*given, **options)
     generator = torch.Generator().manual_seed(7)
     douts = [torch.randn(o.shape, generator=generator).to(o.dtype) for o in outs]
     needed = [t for t in given if t.requires_grad]
@@ -136,10 +145,11 @@ def test_autocast_does_what_it_does_to_the_pair(
     dtype: torch.dtype, half: torch.dtype, options: dict[str, Any]
 ) -> None:
     given = leaves(dtype, outs=(5, 3), norm_dtype=torch.float32, **options)
-    with torch.autocast("cpu", half):
-        outs = fused(*given, **options)
-        assert {o.dtype for o in outs} == {torch.float64 if dtype == torch.float64 else half}
-        got, want = results(fused, given, **options), results(apart, given, **options)
+    got, want = (results(f, given, half, **options) for f in (fused, apart))
+    assert got[0].dtype == (torch.float64 if dtype == torch.float64 else half)
+    assert_same_bits(got, want)
+    with torch.autocast("cpu", half):  # backward inside too
+        got, want = (results(f, given, half, **options) for f in (fused, apart))
     assert_same_bits(got, want)
 
 

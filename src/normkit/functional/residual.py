@@ -38,7 +38,7 @@ def check_residual(who: str, x: Tensor, residual: Any, alpha: Any) -> None:
         rule = f"residual must have the shape of x, {tuple(x.shape)}"
         raise ShapeError(sentence(who, rule, f"it is {tuple(residual.shape)}"))
     number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    if not (number and math.isfinite(alpha)):
+    if not (number and -math.inf < alpha < math.inf):
         came, fix = f"it is {alpha!r}", ""
         if isinstance(alpha, Tensor):
             came, fix = "it is a Tensor", "Try alpha.item()"

@@ -17,6 +17,8 @@ from normkit.errors import OptionError, sentence
 
 Function = Callable[[], object]
 
+LONG = 50.0  # a call that lasts so many times the warm time warms itself
+
 
 class Clock(Protocol):
     """Something that times a number of calls of a function."""
@@ -61,7 +63,8 @@ class Rounds:
         least, most: numbers of rounds.
         patience: after so many budgets the rounds end, however few there are; at least 2.
         warm_us: before each sample its function runs untimed for this long, and at least once:
-            threads of the function before it have gone to sleep, its own are awake.
+            threads of the function before it have gone to sleep, its own are awake. A call of
+            fifty times that length needs none.
         sample_us: a sample is as many calls as take this long, so that the clock's own cost and
             grain do not show in functions of a few microseconds.
         seed: of the order inside each round.
@@ -70,7 +73,7 @@ class Rounds:
     budget_s: float = 2.0
     least: int = 7
     most: int = 60
-    patience: float = 4.0
+    patience: float = 2.0
     warm_us: float = 1000.0
     sample_us: float = 200.0
     seed: int = 0
@@ -86,7 +89,8 @@ def quantile(values: Sequence[float], part: float) -> float:
     if len(values) == 1:
         return values[0]
     cuts = statistics.quantiles(values, n=100, method="inclusive")
-    return cuts[round(100 * part) - 1]
+    # Between two equal values the method may land a rounding beside them.
+    return min(max(cuts[round(100 * part) - 1], min(values)), max(values))
 
 
 def cpu_clock(function: Function, calls: int) -> float:
@@ -138,14 +142,16 @@ def time_interleaved(
     found: dict[str, list[float]] = {name: [] for name in functions}
     draw, names = random.Random(plan.seed), list(functions)
     with _no_garbage_collection():
-        calls = {name: _calls(function, clock, plan) for name, function in functions.items()}
+        once_us = {name: _once_us(function, clock, plan) for name, function in functions.items()}
         start = time.perf_counter()
         for number in range(plan.most):
             if _enough(number, time.perf_counter() - start, plan):
                 break
             for name in draw.sample(names, len(names)):
-                _warm(functions[name], clock, plan)
-                found[name].append(clock(functions[name], calls[name]) / calls[name])
+                if once_us[name] < LONG * plan.warm_us:
+                    _warm(functions[name], clock, plan)
+                calls = max(1, round(plan.sample_us / once_us[name]))
+                found[name].append(clock(functions[name], calls) / calls)
     return {name: Timing(times_us=tuple(times)) for name, times in found.items()}
 
 
@@ -163,15 +169,14 @@ def _warm(function: Function, clock: Clock, plan: Rounds) -> None:
             return
 
 
-def _calls(function: Function, clock: Clock, plan: Rounds) -> int:
-    """How many calls make a sample long enough; the first calls, which may compile, are lost."""
+def _once_us(function: Function, clock: Clock, plan: Rounds) -> float:
+    """About how long one call takes; the first calls, which may compile, are lost."""
     once, most_us = clock(function, 1), 1e6 * plan.budget_s / 10
     for _ in range(5):
         once = min(once, clock(function, 1))
         if once > most_us:  # slow enough to be warm
             break
-    once = max(once, 0.01)
-    return max(1, round(plan.sample_us / once))
+    return max(once, 0.01)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def time_ratio(other: Timing, ours: Timing) -> Ratio:
     Example:
         >>> ours = Timing(times_us=(1.0, 1.1, 0.9, 1.0, 1.2, 1.0))
         >>> print(time_ratio(Timing(times_us=(2.0, 2.1, 2.0, 1.9, 2.2, 2.0)), ours))
-        2.00x
+        1.95x
     """
     if len(other.times_us) != len(ours.times_us):
         rule = "both timings must come from the same rounds"

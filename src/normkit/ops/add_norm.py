@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,6 +18,10 @@ from normkit.ops.registration import Op
 from normkit.ops.row_formula import RowFormula
 from normkit.ops.rows import in_order, joined, pieces, token_rows
 from normkit.spec.norm import EpsPlace
+
+# A sum that overflowed is taken again of terms this much smaller. It is a power of two, and what
+# it takes from the end of the range is far below the digits of terms that overflow.
+_SMALL = 2.0**-64
 
 
 @dataclass(frozen=True)
@@ -138,10 +141,8 @@ class AddNormFormula(Formula):
         h = reference.residual_sum(*wide, alpha=self.alpha, factor=factor)
         if torch.finfo(sum_dtype(x_MN, residual_MN)).bits < torch.finfo(dtype).bits:
             return h
-        largest = max(1.0, abs(self.alpha), 1 / (1 - self.drop) if self.drop < 1 else 0.0)
-        small = 2.0 ** -(1 + math.ceil(math.log2(largest)))
-        scaled = (t * small for t in wide)
-        again = reference.residual_sum(*scaled, alpha=self.alpha, factor=factor) / small
+        scaled = (t * _SMALL for t in wide)
+        again = reference.residual_sum(*scaled, alpha=self.alpha, factor=factor) / _SMALL
         return torch.where(h.isfinite(), h, again)
 
     def _factor(self, seed: Tensor | None, piece: slice, like: Tensor) -> Tensor | None:

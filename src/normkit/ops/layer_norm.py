@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from normkit import reference
 from normkit.ops.formula import Gradients
+from normkit.ops.kernel import wider
 from normkit.ops.registration import register
 from normkit.ops.row_formula import RowFormula
+from normkit.ops.row_kernel import bits, flags, only_needed
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,22 @@ class LayerNormFormula(RowFormula):
             zero_centred=self.zero_centred,
         )
         return rows.gradient(dx), dweight, dbias
+
+    def cpu_refuses(self, *tensors: Tensor | None) -> str | None:
+        """Where a parameter is wider than x."""
+        return wider(tensors)
+
+    def cpu_forward(self, kernels: Any, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        """(y,)."""
+        return (kernels.layer_norm(*tensors, self.axes, self.eps, self._flags()),)
+
+    def cpu_backward(self, kernels: Any, needed: Sequence[bool], *args: Any) -> Gradients:
+        """(dx, dweight, dbias)."""
+        options = (self.axes, self.eps, self._flags(), bits(needed))
+        return only_needed(kernels.layer_norm_backward(*args, *options), needed)
+
+    def _flags(self) -> int:
+        return flags(self.eps_place, self.zero_centred)
 
 
 layer_norm = register("layer_norm", LayerNormFormula)

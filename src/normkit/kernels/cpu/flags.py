@@ -10,7 +10,7 @@ NAME = "libnormkit_cpu.dylib" if sys.platform == "darwin" else "libnormkit_cpu.s
 # One library serves every torch from 2.10 on: the headers offer no more than that version has.
 STABLE_ABI = "0x020a000000000000"
 COMMON = (
-    *("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"),
+    *("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"),
     # What lets loops be vectorised and changes no value. Never -ffast-math: it lets NaN be ignored
     # and sums be reordered, and at link it makes the whole process flush subnormals to zero.
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"),
