@@ -123,7 +123,7 @@ class AddNormFormula(Formula):
     def cpu_refuses(self, x: Tensor, residual: Tensor, *rest: Tensor | None) -> str | None:
         """Where a tensor is wider than x, or x and residual do not go together."""
         kinds = {x.dtype, residual.dtype}
-        if len(kinds) == 2 and torch.float32 not in kinds:
+        if len(kinds) == 2 and (torch.float32 not in kinds or torch.float64 in kinds):
             return f"x is {x.dtype} and the residual {residual.dtype}"
         return wider((x, residual, *rest))
 
