@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page as Tab
 
 from normkit.pages import Axes, interval_chart, write_page
 from normkit.pages.bench import bench_page, limit_chart, limit_charts
-from tests.browser import browser, open_page
 from tests.pages.looking import points_drawn
 
 
@@ -112,21 +112,14 @@ def test_unjoined_points_have_no_line() -> None:
     assert kinds[0] == ["line", *kinds[1]]
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The page, opened."""
-    file = write_page(bench_page(record()), tmp_path_factory.mktemp("page") / "bench.html")
-    with browser() as chromium, open_page(chromium, file) as tab:
-        yield tab
-
-
 @pytest.mark.browser
-def test_the_page_is_drawn(page: Any) -> None:
-    """Every point of the sweep, and the tables."""
-    drawn = points_drawn(page, "rms-norm-forward-float32")
-    assert drawn["symbol normkit"] >= 6
-    assert drawn["symbol torch"] >= 6
-    assert page.locator("table").nth(0).locator("tbody tr").count() == len(SWEEP) + 3
+def test_the_page_is_drawn(show: Callable[..., Tab], tmp_path: Path) -> None:
+    """Every point of the sweep, points without lines side by side, and the tables."""
+    tab = show(write_page(bench_page(record()), tmp_path / "bench.html"))
+    drawn = points_drawn(tab, "rms-norm-forward-float32")
+    assert (drawn["line normkit"], drawn["line torch"]) == (6, 6)
+    assert "line normkit" not in points_drawn(tab, "limit")
+    assert tab.locator("table").nth(0).locator("tbody tr").count() == len(SWEEP) + 3
 
 
 def test_the_chart_is_one_of_plain_rows(tmp_path: Path) -> None:
