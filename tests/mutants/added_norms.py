@@ -116,13 +116,6 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     _op(
-        id="y-rounded-to-the-stream-first",
-        family="rounding order swapped",
-        tests=norm("add_norm", "in_a_float32_stream_y_is_rounded_once"),
-        old="norm.rows_forward(h_MN, weight, bias).to(x.dtype)",
-        new="norm.rows_forward(h_MN, weight, bias).to(dtype).to(x.dtype)",
-    ),
-    _op(
         id="stream-in-the-dtype-of-x",
         family="output dtype wrong",
         tests=norm("add_norm", "a_float32_stream_beside_half_branches"),

@@ -14,7 +14,7 @@ from normkit.errors import DtypeError, OptionError, ShapeError, StateError
 from normkit.functional import add_layer_norm, add_rms_norm, dropout_add_layer_norm
 from tests.norms import test_contract_derivatives as derivatives
 from tests.norms import test_contract_forms as forms
-from tests.norms.added import ADDED, CASES, EPS, EVERY, Added, draw, every_op, over
+from tests.norms.added import ADDED, CASES, EPS, EVERY, NAMES, Added, draw, every_op, over
 from tests.norms.cases import Case
 from tests.norms.regimes import DTYPES
 
@@ -98,7 +98,7 @@ def test_the_contract_of_forms(case: Case) -> None:
 def test_gradients_keep_their_dtypes(dtype: torch.dtype, residual_dtype: torch.dtype) -> None:
     x, residual = torch.randn(3, 8).to(dtype), torch.randn(3, 8).to(residual_dtype)
     weight = torch.ones(8, requires_grad=True)
-    for op in EVERY:
+    for op in (*ADDED, *(Added(name, "auto") for name in NAMES)):
         leaves = [x.detach().requires_grad_(), residual.detach().requires_grad_(), weight]
         y, h = op(*leaves)
         assert (y.dtype, h.dtype) == (dtype, torch.promote_types(dtype, residual_dtype))
