@@ -42,6 +42,13 @@ inline const T* at(const Planes& planes, const Place& place) {
   return static_cast<const T*>(planes.data) + place.b * planes.batch + place.first;
 }
 
+// Ask for the memory of kLanes elements, see expect.
+template <class T>
+inline void expect_lanes(const T* address) {
+  constexpr int lanes = 128 / (sizeof(T) < 8 ? 4 : 8);
+  for (int i = 0; i < lanes; i += 64 / int(sizeof(T))) expect(address + i);
+}
+
 // Copy a tile together; lanes beyond `count` hold 0.
 template <class C, class T>
 inline void pack(const T* from, int64_t stride, int64_t channels, int64_t count, C* tile) {

@@ -45,10 +45,11 @@ struct Worker {
         std::memcpy(in_range + s * lanes, m.in_range, sizeof m.in_range);
         all_in_range = all_in_range && m.all_in_range;
       }
+      const Place after = tiling(t + 1 < tiling.count ? t + 1 : t, call.R);
       if (call.dx == nullptr) {
-        write<false>(place, sums);
+        write<false>(place, after, sums);
       } else {
-        write<true>(place, sums);
+        write<true>(place, after, sums);
       }
       if (!all_in_range) rescued(place, in_range, sums);
     }
@@ -90,9 +91,11 @@ struct Worker {
     return static_cast<T*>(call.dx) + place.b * channels * call.R + place.first;
   }
 
-  // dx of a tile, and its shares.
+  // dx of a tile, and its shares; the tile after it is fetched meanwhile.
   template <bool Dx>
-  void write(const Place& place, double* sums) const {
+  void write(const Place& place, const Place& after, double* sums) const {
+    const T* next_x = at<T>(call.x, after);
+    const T* next_dy = at<T>(call.dy, after);
     T* dx = Dx ? dx_at(place) : nullptr;
     for (int64_t c = 0; c < channels; ++c, dx += Dx ? call.R : 0) {
       const Vec<C> by = Vec<C>::all(gain == nullptr ? C(1) : gain[c]);
@@ -110,6 +113,10 @@ struct Worker {
           store(dx + s * lanes + i, value * load<C>(pull.inverse + i, Full{}), n);
         }
       };
+      for (int64_t i = 0; i < place.count; i += 64 / int64_t(sizeof(T))) {
+        expect(next_x + c * call.x.channel + i);
+        expect(next_dy + c * call.dy.channel + i);
+      }
       add_shares(place.count, step, sums + c);
     }
   }

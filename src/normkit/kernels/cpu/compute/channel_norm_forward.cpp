@@ -18,6 +18,7 @@ struct Worker {
   const Gain<C> by = {static_cast<const C*>(call.affine.gain),
                       static_cast<const C*>(call.affine.bias)};
   Scratch<C> tile{tiling.width * channels};
+  Scratch<SlabMoments<C>> moments{kMostSlabs};
 
   Worker(const ChannelForward& call, const Tiling& tiling) : call(call), tiling(tiling) {}
 
@@ -29,45 +30,46 @@ struct Worker {
     for (int64_t t = begin; t < end; ++t) {
       const Place place = tiling(t, call.R);
       pack(at<T>(call.x, place), call.x.channel, channels, place.count, tile.data);
+      bool all_in_range = true;
       for (int64_t first = 0; first < place.count; first += kLanes<C>) {
-        const Place slab = {place.b, place.first + first, smaller(kLanes<C>, place.count - first)};
-        one_slab(slab, tile.data + first * channels);
+        SlabMoments<C>& m = moments.data[first / kLanes<C>];
+        slab_moments(tile.data + first * channels, call.norm, place.count - first, m);
+        all_in_range = all_in_range && m.all_in_range;
       }
+      write(place, at<T>(call.x, tiling(t + 1 < end ? t + 1 : t, call.R)));
+      if (!all_in_range) rescued(place);
     }
   }
 
-  void one_slab(const Place& place, const C* slab) const {
-    SlabMoments<C> m;
-    slab_moments(slab, call.norm, place.count, m);
-    if (place.count == kLanes<C>) {
-      write(place, slab, m, [](int) { return Full{}; });
-    } else {
-      write(place, slab, m, [&](int i) { return int(smaller(place.count - i, Vec<C>::width)); });
-    }
-    if (!m.all_in_range) rescued(place, m);
-  }
-
-  // y of a slab; length(i) is how many positions the vector at lane i has.
-  template <class Length>
-  void write(const Place& place, const C* slab, const SlabMoments<C>& m, const Length& length) const {
+  // y of a tile; the tile at `next` is fetched meanwhile.
+  void write(const Place& place, const T* next) const {
     constexpr int lanes = kLanes<C>, width = Vec<C>::width;
     T* y = y_at(place);
-    for (int64_t c = 0; c < channels; ++c, y += call.R) {
+    for (int64_t c = 0; c < channels; ++c, y += call.R, next += call.x.channel) {
       const Vec<C> gain = Vec<C>::all(by.gain == nullptr ? C(1) : by.gain[c]);
       const Vec<C> bias = Vec<C>::all(by.bias == nullptr ? C(0) : by.bias[c]);
+      const C* slab = tile.data + c * lanes;
+      const SlabMoments<C>* m = moments.data;
+      const auto step = [&](int64_t at, int i, auto n) {
+        const Vec<C> x_hat = m->x_hat(load<C>(slab + i, Full{}), i);
+        store(y + at + i, fma(x_hat, gain, bias), n);
+      };
+      int64_t at = 0;
+      for (; at + lanes <= place.count; at += lanes, slab += channels * lanes, ++m) {
+        expect_lanes(next + at);
 #pragma GCC unroll 8
-      for (int i = 0; i < lanes; i += width) {
-        if (i >= place.count) break;
-        const Vec<C> x_hat = m.x_hat(load<C>(slab + c * lanes + i, Full{}), i);
-        store(y + i, fma(x_hat, gain, bias), length(i));
+        for (int i = 0; i < lanes; i += width) step(at, i, Full{});
       }
+      if (at == place.count) continue;
+      expect_lanes(next + at);
+      vectors<C>(0, place.count - at, [&](int64_t i, auto n) { step(at, int(i), n); });
     }
   }
 
-  NORMKIT_ONCE void rescued(const Place& place, const SlabMoments<C>& m) const {
+  NORMKIT_ONCE void rescued(const Place& place) const {
     const Scratch<T> x(channels), y(channels);
     for (int64_t i = 0; i < place.count; ++i) {
-      if (m.in_range[i]) continue;
+      if (moments.data[i / kLanes<C>].in_range[i % kLanes<C>]) continue;
       gather(at<T>(call.x, place) + i, call.x.channel, channels, x.data);
       rescued_forward<C, true>(x.data, y.data, by, call.norm);
       scatter(y.data, channels, y_at(place) + i, call.R);
