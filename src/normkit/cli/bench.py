@@ -79,12 +79,15 @@ def bench(
         _check_folder(option, file)
     words = benchmark.Words(op, shape, dtype, mode, against, threads, device)
     if op == "import" or model is not None:
-        _check_alone("--op import" if op == "import" else "--model", [*words.others(), json, page])
+        others = [None if model is None else op, targets or None, *words.others(), json, page]
+        _check_alone("--op import" if model is None else "--model", others)
         if model is None:
             console.print(bench_table.import_lines(benchmark.time_import()))
         else:
             console.print(bench_table.model_table(benchmark.time_model(model)))
         return
+    if targets:
+        _check_alone("--targets", [op, *words.others()])
     cells = benchmark.target_cells(torch.get_num_threads()) if targets else benchmark.cells(words)
     start = time.perf_counter()
     report = benchmark.run(cells, device=device, tell=lambda text: _tell(start, text))

@@ -63,6 +63,10 @@ void run(int64_t begin, int64_t end, int64_t grain, Task task, void* context) {
 }  // namespace
 
 RowsOf rows_of(const Tensor& t, int64_t axes) {
+  const Dtype dtype = dtype_of(t);
+  STD_TORCH_CHECK(dtype == Dtype::float32 || dtype == Dtype::float64 || is_half(dtype),
+                  "normkit: a tensor has a dtype that the kernels do not know");
+  STD_TORCH_CHECK(axes <= t.dim(), "normkit: a tensor has fewer axes than are normalised");
   RowsOf found = {t, {}, 0, 0};
   if (!describe(t, axes, found)) {
     found.owner = torch::stable::contiguous(t);
