@@ -17,9 +17,6 @@ Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef sizes, Dtype dtype) {
   return Tensor(handle);
 }
 
-namespace {
-
-// Axes that lie in memory as one are merged; returns how many are left, or -1 if over `most`.
 int merged(const int64_t* sizes, const int64_t* strides, int64_t count, int64_t* merged_sizes,
            int64_t* merged_strides, int most) {
   int left = 0;
@@ -38,6 +35,8 @@ int merged(const int64_t* sizes, const int64_t* strides, int64_t count, int64_t*
   }
   return left;
 }
+
+namespace {
 
 bool describe(const Tensor& t, int64_t axes, RowsOf& to) {
   const int64_t before = t.dim() - axes;

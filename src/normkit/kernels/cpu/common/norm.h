@@ -63,6 +63,9 @@ struct Backward {
   Pool pool;
 };
 
+struct ChannelForward;
+struct ChannelBackward;
+
 // What one instruction set offers.
 struct Table {
   // Writes a row widened to `to` (float32 or float64), plus one where asked.
@@ -71,6 +74,8 @@ struct Table {
   void (*narrow)(const double* values, int64_t count, Dtype to, void* out);
   void (*norm_forward)(const Forward&);
   void (*norm_backward)(const Backward&);
+  void (*channel_forward)(const ChannelForward&);
+  void (*channel_backward)(const ChannelBackward&);
 };
 
 }  // namespace normkit
