@@ -10,7 +10,7 @@ CHROMIUM = $(firstword $(foreach name,$(CHROMIUM_NAMES),$(shell command -v $(nam
   $(foreach cache,.cache Library/Caches,$(wildcard $(HOME)/$(cache)/ms-playwright/chromium-*)))
 DEMO_FOLDER := runs/demo-$(shell date +%Y-%m-%d-%H%M%S)
 
-.PHONY: help setup demo test check docs format mutants bench-lab clean
+.PHONY: help setup build demo test check docs format wheel mutants bench-lab clean
 
 help: ## print this list
 	@echo "normkit: normalization in deep networks. The verbs:"
@@ -21,12 +21,16 @@ help: ## print this list
 setup: ## create or refresh the environment in VENV
 	@tools/set_up.sh "$(VENV)"
 
+build: setup ## compile the CPU kernels ahead of their first use; instant where they are there
+	$(PYTHON) -m normkit build
+
 demo: setup ## train small models on real text and open the page that compares them
+	@$(PYTHON) -m normkit build || echo "The demo goes on with torch operations." >&2
 	$(PYTHON) -m normkit compare --recipe demo --out $(DEMO_FOLDER) $(if $(STEPS),--steps $(STEPS)) $(ARGS)
 	@if [ -z "$(CI)" ] && { [ "$$(uname)" = Darwin ] || [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; }; then \
 	  $(PYTHON) -m webbrowser -t "file://$(CURDIR)/$(DEMO_FOLDER)/page.html"; fi
 
-test: setup ## run the tests; ARGS="tests/spec -k shape" runs some of them
+test: build ## run the tests; ARGS="tests/spec -k shape" runs some of them
 ifneq ($(CHROMIUM),)
 	$(PYTHON) -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 else ifneq ($(CI),)
@@ -52,7 +56,10 @@ format: setup ## rewrite the code as `make check` wants it
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
-mutants: setup ## plant every listed bug and show that the tests find it
+wheel: setup ## build dist/*.whl with the compiled CPU kernels inside
+	tools/build_wheel.sh $(PYTHON) dist
+
+mutants: build ## plant every listed bug and show that the tests find it
 	$(PYTHON) -m tests.mutants --jobs $(PROCESSES) $(ARGS)
 
 bench-lab: setup ## training speed of the lab against a bare loop

@@ -74,9 +74,7 @@ def test_each_sample_is_warmed_up() -> None:
     assert [calls for _, calls in clock.asked][-4 * 4 :] == [1, 1, 1, 2] * 4
 
 
-@pytest.mark.parametrize(
-    ("budget_s", "rounds"), [(1e-9, 4), (1e9, 9)], ids=["at least", "at most"]
-)
+@pytest.mark.parametrize(("budget_s", "rounds"), [(1e-9, 4), (1e9, 9)], ids=["at least", "at most"])
 def test_number_of_rounds(budget_s: float, rounds: int) -> None:
     """The budget decides between the least and the most."""
     plan = dataclasses.replace(FEW, budget_s=budget_s)

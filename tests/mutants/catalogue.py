@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import (
+    added_norms,
     batch_norms,
     channel_norms,
     computation,
@@ -23,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *batch_norms.MUTANTS,
     *channel_norms.MUTANTS,
     *gated_norms.MUTANTS,
+    *added_norms.MUTANTS,
     *layers.MUTANTS,
     *norm_linear.MUTANTS,
     *placements.MUTANTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,9 +25,10 @@ EPS = 1e-5
 
 @dataclass(frozen=True)
 class Added:
-    """One of the ops, with the same arguments as the others."""
+    """One of the ops by one implementation, with the same arguments as the others."""
 
     name: str
+    impl: str = "torch"
 
     @property
     def drops(self) -> bool:
@@ -35,14 +37,13 @@ class Added:
 
     @property
     def norm(self) -> Callable[..., Tensor]:
-        """The norm alone."""
-        norm: Callable[..., Tensor] = getattr(functional, self.name.partition("add_")[2])
-        return norm
+        """The norm alone, by the same implementation."""
+        return partial(getattr(functional, self.name.partition("add_")[2]), impl=self.impl)
 
     @property
     def center(self) -> bool:
         """Whether the norm subtracts a mean."""
-        return self.norm is functional.layer_norm
+        return self.name.endswith("layer_norm")
 
     def __call__(
         self,
@@ -55,7 +56,7 @@ class Added:
         """Normalise over the last axis; with P and SEED, unless they are given."""
         dropout = {"p": P, "seed": SEED} if self.drops else {}
         op: Callable[..., AddNormOutput] = getattr(functional, self.name)
-        given = {"eps": EPS, "bias": bias, **dropout, **options}
+        given = {"eps": EPS, "bias": bias, "impl": self.impl, **dropout, **options}
         return op(x, residual, x.shape[-1], weight, **given)
 
     def factor(self, shape: tuple[int, ...], p: float = P, seed: int = SEED) -> Tensor:
@@ -118,7 +119,7 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
 def check(
     op: Added, leaves: list[Tensor], dy: Tensor, dh: Tensor, alpha: float, **options: Any
 ) -> list[Margin]:
-    """Hold y, h and all gradients to the bound of a float64 computation.
+    """Hold y, h and all gradients to the bound: of a float64 computation, in torch operations.
 
     y and the gradients are those of h as it was returned, whose own error is held beside them.
     """
@@ -135,6 +136,7 @@ def check(
     )
     wide = truth.bias_terms * truth.x_hat.abs().amax(-1, keepdim=True)
     n, m = x.shape[-1], max(x.shape)
+    compute = torch.float64 if op.impl == "torch" else torch.promote_types(h.dtype, torch.float32)
     expected = {
         "h": (h, sum(terms), 2, sum(t.abs() for t in terms)),
         "y": (y, truth.y, n, output_scale(truth.x_hat, w, b)),
@@ -144,8 +146,6 @@ def check(
         "dbias": (dbias, dy.double().sum(0), m, sum_scale(dy.double(), axes=(0,))),
     }
     return [
-        assert_within(
-            got, true, compute_dtype=torch.float64, terms=terms, row_scale=size, what=what
-        )
+        assert_within(got, true, compute_dtype=compute, terms=terms, row_scale=size, what=what)
         for what, (got, true, terms, size) in expected.items()
     ]

@@ -55,7 +55,7 @@ class Words:
     @property
     def empty(self) -> bool:
         """Whether the default table is asked for."""
-        return not any((self.op, *self.shaped()))
+        return all(word is None for word in (self.op, *self.shaped()))
 
     def shaped(self) -> tuple[str | None, ...]:
         """What says how an op is run."""
@@ -82,8 +82,8 @@ def cells(words: Words) -> list[Cell]:
     threads = _threads(words.threads)
     if words.empty:
         return default_cells(against, threads[0])
-    ops = [OPS[n] for n in _names("op", words.op or "layer_norm,rms_norm", tuple(OPS))]
-    dtypes = [DTYPES[n] for n in _names("dtype", words.dtype or "float32,bfloat16", tuple(DTYPES))]
+    ops = [OPS[n] for n in _names("op", words.op, tuple(OPS), "layer_norm,rms_norm")]
+    dtypes = [DTYPES[n] for n in _names("dtype", words.dtype, tuple(DTYPES), "float32,bfloat16")]
     modes = _modes(words.mode, ops)
     shapes: list[Shape | None] = [None]
     if words.shape is not None:
@@ -127,8 +127,10 @@ def read_against(text: str | None) -> tuple[str, ...]:
     return _names("against", text, others)
 
 
-def _names(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    words = _split(text)
+def _names(
+    option: str, text: str | None, allowed: tuple[str, ...], default: str = ""
+) -> tuple[str, ...]:
+    words = _split(default if text is None else text)
     if words == [ALL]:
         return allowed
     for word in words:
@@ -142,7 +144,7 @@ def _names(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _modes(text: str | None, ops: Iterable[BenchOp]) -> tuple[Mode, ...]:
-    names = _names("mode", text or "forward,forward_backward", MODES)
+    names = _names("mode", text, MODES, "forward,forward_backward")
     modes = tuple(mode for mode in MODES if mode in names)
     if modes == ("module",) and not any("module" in op.modes for op in ops):
         having = choices(name for name, op in OPS.items() if op.modules)

@@ -26,17 +26,17 @@ def render(record: Row, *, targets: bool) -> RenderableType:
     if targets:
         parts += [targets_table(record["times"]), Text()]
     parts += [Text(f"{text}.") for text in (*record["missing"], *record["refused"])]
-    parts += [
-        Text(f"The machine was loaded: {text}. Run again when it is idle.", style="bold yellow")
-        for text in record["load"]["signs"]
-    ]
+    if record["load"]["signs"]:
+        text = f"The machine was loaded: {'; '.join(record['load']['signs'])}."
+        parts.append(Text(f"{text} Run again when it is idle.", style="bold yellow"))
     parts.append(Text(_footer(record)))
     return Group(*parts)
 
 
 def times_table(rows: Sequence[Row]) -> Table:
     """A block for each op, mode, dtype, shape and number of threads."""
-    table = Table("op", "implementation", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("what, and by whom", no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify="right")
     previous: tuple[Any, ...] = ()
@@ -47,9 +47,9 @@ def times_table(rows: Sequence[Row]) -> Table:
             words = f"{row['op']} {row['mode']} {row['dtype']} {row['shape']}, {threads}"
             if previous:
                 table.add_row()
-            table.add_row(Text(words, style="bold", overflow="fold"))
+            table.add_row(Text(words, style="bold"))
         previous = key
-        table.add_row("", row["implementation"], *_cells(row))
+        table.add_row(f"  {row['implementation']}", *_cells(row))
     return table
 
 
@@ -81,15 +81,15 @@ def errors_table(rows: Sequence[Row]) -> Table:
         worst = max(group, key=_size)
         unit = [row for row in group if row["regime"] == "unit"]
         table.add_row(
-            "" if key[:3] == previous else " ".join(key[:3]),
-            key[3],
+            "" if key[:2] == previous else " ".join(key[:2]),
+            key[2],
             ulps(max(map(_size, (row for row in unit if not _is_gradient(row))))),
             ulps(max(map(_size, (row for row in unit if _is_gradient(row))), default=None)),
             ulps(_size(worst)),
             f"{worst['value']}, {worst['regime']}",
             str(broken or ""),
         )
-        previous = key[:3]
+        previous = key[:2]
     return table
 
 
@@ -223,9 +223,9 @@ def _by_implementation(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if row["mode"] == "forward_backward" or _where(row) not in trained:
-            key = (row["op"], row["dtype"], "", row["implementation"])
-            found.setdefault(key, []).append(row)
-    return found
+            found.setdefault(_where(row), []).append(row)
+    order = list(dict.fromkeys((row["op"], row["dtype"]) for row in rows))
+    return dict(sorted(found.items(), key=lambda pair: order.index(pair[0][:2])))
 
 
 def _where(row: Row) -> tuple[str, ...]:

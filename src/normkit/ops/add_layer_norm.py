@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from normkit.ops.add_norm import AddNormFormula
 from normkit.ops.layer_norm import LayerNormFormula
@@ -12,6 +13,8 @@ from normkit.ops.registration import register
 @dataclass(frozen=True)
 class AddLayerNormFormula(AddNormFormula):
     """h and its LayerNorm."""
+
+    cpu_op: ClassVar[str] = "add_layer_norm"
 
     @property
     def normaliser(self) -> LayerNormFormula:

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from normkit import reference
-from normkit.ops.formula import Formula, Gradients
-from normkit.ops.kernel import cpu_kernels
+from normkit.ops.formula import Formula, Gradients, in_dtypes
+from normkit.ops.kernel import cpu_kernels, wider
 from normkit.ops.path import Situation, situation
 from normkit.ops.precision import compute_dtype
 from normkit.ops.registration import Op
 from normkit.ops.row_formula import RowFormula
+from normkit.ops.row_kernel import bits, flags, only_needed
 from normkit.ops.rows import in_order, joined, pieces, token_rows
 from normkit.spec.norm import EpsPlace
 
@@ -34,6 +35,7 @@ class AddNormFormula(Formula):
 
     tensors: ClassVar[tuple[str, ...]] = ("x", "residual", "weight?", "bias?")
     outputs: ClassVar[int] = 2
+    cpu_op: ClassVar[str]
     gradients: ClassVar[tuple[str, ...]] = ("dy?", "dh?")
 
     axes: int
@@ -117,6 +119,48 @@ class AddNormFormula(Formula):
             rows[piece] = h_MN
             parts.append(y_MN)
         return joined(parts).reshape(x.shape), residual
+
+    def cpu_refuses(self, x: Tensor, residual: Tensor, *rest: Tensor | None) -> str | None:
+        """Where a tensor is wider than x, or x and residual do not go together."""
+        kinds = {x.dtype, residual.dtype}
+        if len(kinds) == 2 and torch.float32 not in kinds:
+            return f"x is {x.dtype} and the residual {residual.dtype}"
+        return wider((x, residual, *rest))
+
+    def cpu_forward(
+        self,
+        kernels: Any,
+        x: Tensor,
+        residual: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        seed: Tensor | None = None,
+        *,
+        in_place: bool = False,
+    ) -> tuple[Tensor, ...]:
+        """(y, h)."""
+        dtype = sum_dtype(x, residual)
+        written = in_place and may_write(x, residual)
+        h = residual if written else torch.empty(x.shape, dtype=dtype)
+        op = getattr(kernels, self.cpu_op)
+        y = op(x, residual, weight, bias, h, *self._cpu_options(seed))
+        return y, residual.copy_(h) if in_place and not written else h
+
+    def cpu_backward(self, kernels: Any, needed: Sequence[bool], *args: Any) -> Gradients:
+        """(dx, dresidual, dweight, dbias)."""
+        dy, dh, _, h, weight, bias, *seed = args
+        if dy is None:
+            return in_dtypes(self.backward(*args), args[2:])
+        op = getattr(kernels, f"{self.cpu_op}_backward")
+        options = (*self._cpu_options(*seed), bits(needed[:4]))
+        return only_needed(op(dy, dh, h, weight, bias, *options), needed)
+
+    def _cpu_options(self, seed: Tensor | None = None) -> tuple[Any, ...]:
+        number = 0 if seed is None else int(seed)
+        return self.axes, self.eps, self._flags(), self.alpha, self.drop, number
+
+    def _flags(self) -> int:
+        return flags(self.eps_place, self.zero_centred)
 
     def _parts(
         self,

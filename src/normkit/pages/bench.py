@@ -145,6 +145,7 @@ def _overview(rows: Sequence[Row]) -> list[Chart]:
         title="How near to the memory limit",
         caption="1 is as fast as a copy that moves the same bytes; higher is faster.",
         references=[LIMIT],
+        joined=False,
     )
     return [chart]
 

@@ -23,8 +23,11 @@ def interval_chart(
     title: str,
     caption: str = "",
     references: Sequence[Reference] = (),
+    joined: bool = True,
 ) -> Chart:
     """Draw a point with a bar for each x and series, and a line that joins the points.
+
+    Without ``joined`` there is no line: where the places on x have no order, it would mean nothing.
 
     The point is the mean over seeds and the bar goes from the lowest to the highest seed, or from
     ``axes.low`` to ``axes.high`` where the rows bring their own interval. A value that is None,
@@ -54,7 +57,10 @@ def interval_chart(
         ),
     )
     block = data.data_block(shown, marks, axes)
-    layers = _layers(found, marks, axes, (low, high), references)
+    shown_series = drawing.toggles(found)
+    layers = _layers(found, marks, axes, (low, high), references, shown_series)
+    layers = layers if joined else layers[1:]
+    layers[0] = layers[0].add_params(shown_series, drawing.zoom(axes))
     spec = drawing.finished(layers, block, axes, found, title)
     return Chart(name=name, title=title, caption=words, spec=spec)
 
@@ -88,10 +94,11 @@ def _layers(
     axes: Axes,
     y_domain: tuple[float, float],
     references: Sequence[Reference],
+    shown: alt.Parameter,
 ) -> list[alt.Chart]:
     """Joining line, bar, point, reference lines, edge marks, points that answer the pointer."""
     x, hue = _x(found, axes), channels.colour(found, axes)
-    shown, bands = drawing.toggles(found), have_bands(found.curves)
+    bands = have_bands(found.curves)
     base = alt.Chart().transform_filter(shown)  # without data: a facet hands each panel its share
     means = base.transform_filter("isValid(datum.mean)")
     y, lowest = (channels.y_number(column, axes, y_domain) for column in ("mean:Q", "low:Q"))
@@ -107,4 +114,4 @@ def _layers(
         drawing.hover_layer(means, {**x, "y": y, "color": hue}, axes, bands),
         *drawing.edge_layers(base, marks, x, hue, axes),
     ]
-    return [layers[0].add_params(shown, drawing.zoom(axes)), *layers[1:]]
+    return layers

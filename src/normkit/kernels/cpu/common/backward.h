@@ -20,7 +20,7 @@ struct Pull {
 };
 
 template <class C, bool Center, class T, class Y>
-inline void rescued_backward(const T* x, const Y* dy, const T* dh, T* dx, C* total, Gain<C> by,
+NORMKIT_ONCE void rescued_backward(const T* x, const Y* dy, const T* dh, T* dx, C* total, Gain<C> by,
                              Shares<C> shares, const Norm& norm) {
   const Rescued r = rescue<Center>(x, norm);
   const auto g = [&](int64_t i) {

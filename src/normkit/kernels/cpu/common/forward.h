@@ -21,7 +21,7 @@ inline Gain<C> gain_of(const Affine& affine, const Norm& norm, int64_t m) {
 }
 
 template <class C, bool Center, class T, class Y>
-inline void rescued_forward(const T* x, Y* y, Gain<C> by, const Norm& norm) {
+NORMKIT_ONCE void rescued_forward(const T* x, Y* y, Gain<C> by, const Norm& norm) {
   const Rescued r = rescue<Center>(x, norm);
   for (int64_t i = 0; i < norm.N; ++i) {
     double value = r(x[i]);

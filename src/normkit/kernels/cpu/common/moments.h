@@ -41,7 +41,7 @@ inline void finish(Moments<C>& m, const Norm& norm, double variance) {
 
 // `next` is the row that comes after x, or x itself: it is fetched while this one is worked on.
 template <class C, bool Center, class T>
-inline Moments<C> moments(const T* x, const T* next, const Norm& norm, Helpers helpers) {
+NORMKIT_ONCE Moments<C> moments(const T* x, const T* next, const Norm& norm, Helpers helpers) {
   const int64_t N = norm.measured;
   Moments<C> m = {};
   double sums[2] = {};

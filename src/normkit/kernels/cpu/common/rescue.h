@@ -20,7 +20,7 @@ struct Rescued {
 };
 
 template <class T>
-inline double offset_of_constant(const T* x, int64_t N) {
+NORMKIT_ONCE double offset_of_constant(const T* x, int64_t N) {
   const double first = widened(x[0]);
   for (int64_t i = 1; i < N; ++i) {
     if (widened(x[i]) != widened(x[0])) return 0.0;
@@ -29,7 +29,7 @@ inline double offset_of_constant(const T* x, int64_t N) {
 }
 
 template <class T>
-inline double scale_of(const T* x, const Norm& norm, double offset) {
+NORMKIT_ONCE double scale_of(const T* x, const Norm& norm, double offset) {
   double largest = norm.eps_place == EpsPlace::inside ? std::sqrt(norm.eps) : norm.eps;
   for (int64_t i = 0; i < norm.N; ++i) {
     largest = std::fmax(largest, std::fabs(double(widened(x[i])) - offset));
@@ -40,7 +40,7 @@ inline double scale_of(const T* x, const Norm& norm, double offset) {
 }
 
 template <bool Center, class T>
-inline Rescued rescue(const T* x, const Norm& norm) {
+NORMKIT_ONCE Rescued rescue(const T* x, const Norm& norm) {
   Rescued r = {0, 1, 0, 0, 1, 1};
   const int64_t N = norm.measured;
   if (Center) r.offset = offset_of_constant(x, norm.N);

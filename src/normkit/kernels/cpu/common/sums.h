@@ -1,9 +1,9 @@
 // Sums over a row, in an order that its width alone decides.
 //
-// A row is cut into chunks, a chunk into blocks. Inside a block element i goes to lane i % kLanes,
-// whatever the width of a vector is; blocks are added in order in float64, and so are chunks. No
-// number passes through more than about 2 * 32 additions, and a row gives the same bits whether
-// one thread works on it or each on some chunks.
+// A row is cut into chunks, a chunk into blocks. Inside a block the elements go to kLanes sums in
+// turn; blocks are added in order in float64, and so are chunks. No number passes through more than
+// about 3 * 32 additions, and a row gives the same bits whether one thread works on it or each on
+// some chunks.
 #pragma once
 #include "parallel.h"
 #include "vec.h"
@@ -49,14 +49,8 @@ inline void add_block(int64_t begin, int64_t end, const Add& add, double (&total
 #pragma GCC unroll 8
     for (int a = 0; a < count; ++a) add(lanes[a], i + a * width, Full{});
   }
-#pragma GCC unroll 8
-  for (int a = 0; a < count && i < end; ++a, i += width) {
-    if (i + width <= end) {
-      add(lanes[a], i, Full{});
-    } else {
-      add(lanes[a], i, int(end - i));
-    }
-  }
+  for (; i + width <= end; i += width) add(lanes[0], i, Full{});
+  if (i < end) add(lanes[0], i, int(end - i));
   for (int k = 0; k < K; ++k) {
 #pragma GCC unroll 8
     for (int half = count / 2; half > 0; half /= 2) {
@@ -73,7 +67,7 @@ using Helpers = const Pool*;
 // Call body(begin, end) for each chunk of a row of N.
 template <class Body>
 inline void over_chunks(int64_t N, Helpers helpers, const Body& body) {
-  const auto chunks = [&](int64_t begin, int64_t end) {
+  const auto chunks = [&](int64_t begin, int64_t end) NORMKIT_ONCE {
     for (int64_t c = begin; c < end; ++c) body(c * kChunk, smaller(N, (c + 1) * kChunk));
   };
   const int64_t count = (N + kChunk - 1) / kChunk;

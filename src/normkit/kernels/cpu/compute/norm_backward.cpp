@@ -27,58 +27,36 @@ inline void add_to(double* sum, const C* values, int64_t count) {
   });
 }
 
-// One thread's work: rows, and the memory that they need.
+// Rows [begin, end); their shares of dgain and dbias are added to what `shares` points to.
 template <class C, bool Center, class H, class Y>
-struct Worker {
-  const Backward& call;
+NORMKIT_ONCE void rows_backward(const Backward& call, int64_t begin, int64_t end, Shares<C> shares,
+                                Helpers helpers) {
   const int64_t N = call.norm.N;
   const bool split = call.add.present && (call.dresidual != nullptr || call.add.dropout > 0 ||
                                           call.dx_dtype != call.x.dtype);
-  const bool shares_gain = call.dgain != nullptr, shares_bias = call.dbias != nullptr;
-  Scratch<Y> packed_dy{call.dy.step == 1 ? 0 : N};
-  Scratch<H> packed_x{call.x.step == 1 ? 0 : N};
-  Scratch<H> packed_dh{call.dh == nullptr || call.dh->step == 1 ? 0 : N};
-  Scratch<C> total{split ? N : 0};
-
-  explicit Worker(const Backward& call) : call(call) {}
-
-  // Rows [begin, end); their shares of dgain and dbias are added to what `shares` points to.
-  NORMKIT_ONCE void rows(int64_t begin, int64_t end, Shares<C> shares, Helpers helpers) const {
-    for (int64_t m = begin; m < end; ++m) {
-      const RowReader<Y> dys = {call.dy, N, packed_dy.data};
-      const RowReader<H> xs = {call.x, N, packed_x.data};
-      const Y* dy = dys(m);
-      const H* x = xs(m);
-      const H* dh = nullptr;
-      if (call.dh != nullptr) dh = RowReader<H>{*call.dh, N, packed_dh.data}(m);
-      H* dx = split || call.dx == nullptr ? nullptr : static_cast<H*>(call.dx) + m * N;
-      backward_row<C, Center>(x, xs.after(m, x), dy, dys.after(m, dy), dh, dx, split ? total.data : nullptr,
-                              gain_of<C>(call.affine, call.norm, m), shares, call.norm, helpers);
-      if (split) hand_out(m);
-    }
+  const Scratch<C> total(split ? N : 0);
+  const Scratch<Y> packed_dy(call.dy.step == 1 ? 0 : N);
+  const Scratch<H> packed_x(call.x.step == 1 ? 0 : N);
+  const Scratch<H> packed_dh(call.dh == nullptr || call.dh->step == 1 ? 0 : N);
+  const RowReader<Y> dys = {call.dy, N, packed_dy.data};
+  const RowReader<H> xs = {call.x, N, packed_x.data};
+  for (int64_t m = begin; m < end; ++m) {
+    const Y* dy = dys(m);
+    const H* x = xs(m);
+    const H* dh = nullptr;
+    if (call.dh != nullptr) dh = RowReader<H>{*call.dh, N, packed_dh.data}(m);
+    H* dx = split || call.dx == nullptr ? nullptr : static_cast<H*>(call.dx) + m * N;
+    backward_row<C, Center>(x, xs.after(m, x), dy, dys.after(m, dy), dh, dx,
+                            split ? total.data : nullptr, gain_of<C>(call.affine, call.norm, m),
+                            shares, call.norm, helpers);
+    if (split) write_parts(call, m, total.data);
   }
+}
 
-  void hand_out(int64_t m) const {
-    with_types(call.dx_dtype, call.dresidual_dtype, [&](auto x_type, auto r_type, auto compute) {
-      using X = typename decltype(x_type)::type;
-      using R = typename decltype(r_type)::type;
-      if constexpr (sizeof(compute) == sizeof(C)) {
-        X* dx = call.dx == nullptr ? nullptr : static_cast<X*>(call.dx) + m * N;
-        R* dresidual = call.dresidual == nullptr ? nullptr : static_cast<R*>(call.dresidual) + m * N;
-        split_row<C>(call.add, total.data, dx, dresidual, m * N, N);
-      }
-    });
-  }
-
-  // Memory for the shares of a block: gain, then bias.
-  Shares<C> shares_in(C* memory) const {
-    return {shares_gain ? memory : nullptr, shares_bias ? memory + N : nullptr};
-  }
-};
-
-template <class C, bool Center, class H, class Y>
+// Shares the rows out; `work` is rows_backward for the dtypes of the call.
+template <class C>
 struct Driver {
-  using W = Worker<C, Center, H, Y>;
+  void (*work)(const Backward& call, int64_t begin, int64_t end, Shares<C>, Helpers);
   const Backward& call;
   const int64_t N = call.norm.N;
   const int64_t rows = call.norm.M / (call.affine.groups > 0 ? call.affine.groups : 1);
@@ -94,10 +72,10 @@ struct Driver {
   void each_row() const {
     const int64_t M = call.norm.M;
     if (M < call.pool.threads && N > kChunk) {
-      return W(call).rows(0, M, {}, &call.pool);
+      return work(call, 0, M, {}, &call.pool);
     }
     parallel(call.pool, M, kChunk / (N + 1) + 1,
-             [&](int64_t begin, int64_t end) { W(call).rows(begin, end, {}, nullptr); });
+             [&](int64_t begin, int64_t end) { work(call, begin, end, {}, nullptr); });
   }
 
   // The rows that share one gain; their sums go to row `a` of dgain and dbias.
@@ -114,10 +92,9 @@ struct Driver {
   void long_rows(int64_t first, double* const (&to)[2]) const {
     const Scratch<C> block(2 * N);
     const Scratch<double> group(2 * N);
-    const W worker(call);
     clear_all(to);
     for (int64_t g = 0; g < groups; ++g) {
-      one_group(worker, first, g, block.data, group.data, &call.pool);
+      one_group(first, g, block.data, group.data, &call.pool);
       for (int k = 0; k < 2; ++k) {
         if (to[k] != nullptr) add_to(to[k], group.data + k * N, N);
       }
@@ -125,28 +102,28 @@ struct Driver {
   }
 
   // The sums of group g, from its blocks in order.
-  void one_group(const W& worker, int64_t first, int64_t g, C* block, double* group,
+  void one_group(int64_t first, int64_t g, C* block, double* group,
                  Helpers helpers) const {
     clear(group, 2 * N);
     for (int64_t b = g * kBlocks; b < smaller(blocks, (g + 1) * kBlocks); ++b) {
-      one_block(worker, first, b, block, helpers);
+      one_block(first, b, block, helpers);
       add_to(group, block, 2 * N);
     }
   }
 
-  void one_block(const W& worker, int64_t first, int64_t b, C* block, Helpers helpers) const {
+  void one_block(int64_t first, int64_t b, C* block, Helpers helpers) const {
     clear(block, 2 * N);
-    worker.rows(first + b * kRows, first + smaller(rows, (b + 1) * kRows),
-                worker.shares_in(block), helpers);
+    const Shares<C> shares = {call.dgain == nullptr ? nullptr : block,
+                              call.dbias == nullptr ? nullptr : block + N};
+    work(call, first + b * kRows, first + smaller(rows, (b + 1) * kRows), shares, helpers);
   }
 
   void by_group(int64_t first, double* const (&to)[2]) const {
     const Scratch<double> sums(groups * 2 * N);
     parallel(call.pool, groups, 1, [&](int64_t begin, int64_t end) {
       const Scratch<C> block(2 * N);
-      const W worker(call);
-      for (int64_t g = begin; g < end; ++g) {
-        one_group(worker, first, g, block.data, sums.data + g * 2 * N, nullptr);
+        for (int64_t g = begin; g < end; ++g) {
+        one_group(first, g, block.data, sums.data + g * 2 * N, nullptr);
       }
     });
     columns(to, [&](double* sum, int64_t begin, int64_t count) {
@@ -158,9 +135,8 @@ struct Driver {
   void by_block(int64_t first, double* const (&to)[2]) const {
     const Scratch<C> sums(blocks * 2 * N);
     parallel(call.pool, blocks, kChunk / (kRows * N + 1) + 1, [&](int64_t begin, int64_t end) {
-      const W worker(call);
-      for (int64_t b = begin; b < end; ++b) {
-        one_block(worker, first, b, sums.data + b * 2 * N, nullptr);
+        for (int64_t b = begin; b < end; ++b) {
+        one_block(first, b, sums.data + b * 2 * N, nullptr);
       }
     });
     columns(to, [&](double* sum, int64_t begin, int64_t count) {
@@ -207,8 +183,8 @@ void norm_backward(const Backward& call) {
     using C = decltype(compute);
     using H = typename decltype(h_type)::type;
     using Y = typename decltype(y_type)::type;
-    if (call.norm.center) return Driver<C, true, H, Y>{call}.run();
-    Driver<C, false, H, Y>{call}.run();
+    if (call.norm.center) return Driver<C>{rows_backward<C, true, H, Y>, call}.run();
+    Driver<C>{rows_backward<C, false, H, Y>, call}.run();
   });
 }
 

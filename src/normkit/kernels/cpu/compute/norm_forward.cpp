@@ -10,49 +10,45 @@ NORMKIT_BEGIN
 // Elements that are worth a thread.
 constexpr int64_t kGrain = 32768;
 
-// Row m of what is normalised: of x, or of the sum that is written to h first.
-template <class C, class H>
-struct Source {
-  const Forward& call;
-  H* packed_x;
-  void* packed_residual;
-
-  const H* operator()(int64_t m, Helpers helpers) const {
-    const int64_t N = call.norm.N;
-    if (!call.add.present) return RowReader<H>{call.x, N, packed_x}(m);
-    H* h = static_cast<H*>(call.add.h) + m * N;
-    with_types(call.x.dtype, call.add.residual.dtype, [&](auto x_type, auto r_type, auto) {
-      using X = typename decltype(x_type)::type;
-      using R = typename decltype(r_type)::type;
-      X* packed = reinterpret_cast<X*>(packed_x);
-      const X* x = RowReader<X>{call.x, N, packed}(m);
-      const R* r = RowReader<R>{call.add.residual, N, static_cast<R*>(packed_residual)}(m);
-      over_chunks(N, helpers, [=](int64_t begin, int64_t end) {
-        add_part(x, r, h, begin, end, m * N);
-      });
-    });
-    return h;
-  }
-
-  template <class X, class R>
-  void add_part(const X* x, const R* r, H* h, int64_t begin, int64_t end, int64_t first) const {
-    if constexpr (sizeof(C) == sizeof(double) ? sizeof(X) == 8 : sizeof(X) < 8) {
-      add_row<C>(call.add, x + begin, r + begin, h + begin, first + begin, end - begin);
-    }
-  }
+// Memory for a row of x and of the residual where they are not read in place.
+struct Packed {
+  void* x;
+  void* residual;
 };
+
+// Write row m of h.
+NORMKIT_ONCE void write_sum(const Forward& call, int64_t m, Packed packed, Helpers helpers) {
+  with_types(call.x.dtype, call.add.residual.dtype, [&](auto x_type, auto r_type, auto compute) {
+    using C = decltype(compute);
+    using X = typename decltype(x_type)::type;
+    using R = typename decltype(r_type)::type;
+    const int64_t N = call.norm.N;
+    const X* x = RowReader<X>{call.x, N, static_cast<X*>(packed.x)}(m);
+    const R* r = RowReader<R>{call.add.residual, N, static_cast<R*>(packed.residual)}(m);
+    auto* h = static_cast<typename Promoted<X, R>::type*>(call.add.h) + m * N;
+    over_chunks(N, helpers, [=, &call](int64_t begin, int64_t end) {
+      add_row<C>(call.add, x + begin, r + begin, h + begin, m * N + begin, end - begin);
+    });
+  });
+}
 
 template <class C, bool Center, class H, class Y>
 NORMKIT_ONCE void rows_forward(const Forward& call, int64_t begin, int64_t end, Helpers helpers) {
   const Norm& norm = call.norm;
   const int64_t N = norm.N;
   const bool packs_residual = call.add.present && call.add.residual.step != 1;
-  const Scratch<C> packed(call.x.step == 1 ? 0 : N), residual(packs_residual ? N : 0);
-  const Source<C, H> source = {call, reinterpret_cast<H*>(packed.data), residual.data};
+  const Scratch<double> packed(call.x.step == 1 ? 0 : N), residual(packs_residual ? N : 0);
+  const RowReader<H> xs = {call.x, N, reinterpret_cast<H*>(packed.data)};
   for (int64_t m = begin; m < end; ++m) {
-    const H* x = source(m, helpers);
+    const H *x, *next;
+    if (call.add.present) {
+      write_sum(call, m, {packed.data, residual.data}, helpers);
+      x = next = static_cast<const H*>(call.add.h) + m * N;
+    } else {
+      x = xs(m);
+      next = xs.after(m, x);
+    }
     const Gain<C> gain = gain_of<C>(call.affine, norm, m);
-    const H* next = call.add.present ? x : RowReader<H>{call.x, N, nullptr}.after(m, x);
     forward_row<C, Center>(x, next, static_cast<Y*>(call.y) + m * N, gain, norm, helpers);
   }
 }
