@@ -16,7 +16,7 @@ from typing import Any
 
 from normkit.benchmark import TARGETS, read
 from normkit.benchmark.targets import measured
-from normkit.cli.bench_table import errors_summary, faster, number, ratio
+from normkit.cli.bench_table import errors_summary, faster, number, origin_words, ratio
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, RECORDS = DOCS / "performance.md", DOCS / "measurements"
@@ -40,11 +40,9 @@ def part(name: str, kind: str) -> str:
 
 
 def _origin(record: Record) -> str:
-    packages = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     signs = record["load"]["signs"]
     loaded = f" The machine was loaded: {'; '.join(signs)}." if signs else ""
-    machine = ", ".join(record["machine"].values())
-    return f"Measured on {record['date'][:10]} ({machine}; {packages}).{loaded}"
+    return f"Measured on {record['date'][:10]} ({origin_words(record)}).{loaded}"
 
 
 def _times(record: Record) -> Iterator[str]:

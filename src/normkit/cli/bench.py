@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -113,6 +114,6 @@ def _check_folder(option: str, file: Path | None) -> None:
         raise OptionError(sentence("bench", rule, f"there is no folder {str(file.parent)!r}"))
 
 
-def _check_alone(option: str, others: list[object]) -> None:
+def _check_alone(option: str, others: Sequence[object]) -> None:
     if any(other is not None for other in others):
         raise OptionError(sentence("bench", f"{option} stands alone", "there are other options"))

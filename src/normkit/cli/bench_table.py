@@ -15,6 +15,7 @@ from normkit.benchmark.targets import measured
 from normkit.measure.time import Timing
 
 Row = Mapping[str, Any]
+SPEAKING = ("processor", "instructions", "system")  # facts whose values say what they are
 HEADINGS = ("time us (p20 p80)", "limit us", "of limit", "vs torch", "normkit is", "saved MiB")
 
 
@@ -239,6 +240,14 @@ def _where(row: Row) -> tuple[str, str, str]:
 
 
 def _footer(record: Row) -> str:
+    return f"{record['date']}, {origin_words(record)}."
+
+
+def origin_words(record: Row) -> str:
+    """The machine and the versions that numbers belong to."""
+    machine = ", ".join(
+        value if name in SPEAKING else f"{name} {value}"
+        for name, value in record["machine"].items()
+    )
     packages = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    machine = ", ".join(record["machine"].values())
-    return f"{record['date']}, {machine}; {packages}."
+    return f"{machine}; {packages}"
