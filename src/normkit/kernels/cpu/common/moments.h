@@ -37,7 +37,8 @@ inline void finish(Moments<C>& m, const Norm& norm, double variance) {
   const Divisor by = divisor(variance, norm.eps, norm.eps_place);
   m.inverse = C(1.0 / by.value);
   m.pull = by.pull;
-  m.in_range = squares_well(by.value * by.value, C());
+  // eps can hide a variance that is NaN, because a sum overflowed.
+  m.in_range = std::isfinite(variance) && squares_well(by.value * by.value, C());
 }
 
 // `next` is the row that comes after x, or x itself: it is fetched while this one is worked on.
