@@ -307,7 +307,8 @@ MUTANTS: tuple[Mutant, ...] = (
         family="output dtype wrong",
         tests=bounds("layer_norm", "bfloat16", "unit"),
         dtypes=_MIXED,
-        old="  const Tensor y = empty(x.sizes(), flags.float32_output() ? Dtype::float32 : dtype);\n",
+        old="  const Tensor y = empty("
+        "x.sizes(), flags.float32_output() ? Dtype::float32 : dtype);\n",
         new="  const Tensor y = empty(x.sizes(), Dtype::float32);\n",
     ),
     Mutant(

@@ -138,3 +138,9 @@ def test_picture() -> None:
     assert svg.startswith("<svg")
     for words in ("rms_norm, 64 rows", "layer_norm, 4096 rows", "(forward, float32)"):
         assert words in svg
+
+
+def test_panels_stand_in_the_order_of_the_rows() -> None:
+    """64 rows before 4096, where the alphabet has them the other way round."""
+    svg = picture(record(times=SWEEP))
+    assert svg.index("rms_norm, 64 rows") < svg.index("rms_norm, 4096 rows")
