@@ -49,8 +49,6 @@ def channel_layer_norm(
     who = "channel_layer_norm"
     axis = checked_channels(who, x, channel_axis, (None, None, weight, bias))
     check_options(who, eps, eps_place, impl)
-    formula = ops.ChannelLayerNormFormula(
-        axis, float(eps), eps_place, zero_centred, impl=impl
-    )
+    formula = ops.ChannelLayerNormFormula(axis, float(eps), eps_place, zero_centred, impl=impl)
     (y,) = ops.channel_layer_norm(formula, x, weight, bias)
     return y
