@@ -65,10 +65,10 @@ def _run(mutants: list[Mutant], project: Project, jobs: int) -> int:
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
-    clean = project.baseline(mutants)
-    if clean.verdict != "survived":
-        print(f"mutants: the tests fail without any bug: {clean.why}.", file=sys.stderr)
-        return 1
+    for clean in project.baselines(mutants):
+        if clean.verdict != "survived":
+            print(f"mutants: the tests fail without any bug: {clean.why}.", file=sys.stderr)
+            return 1
     outcomes = []
     width = max(len(mutant.id) for mutant in mutants)
     for outcome in project.run_all(mutants, jobs):

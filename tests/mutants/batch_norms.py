@@ -250,8 +250,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="batch-norm-eps-of-another-framework",
         family="eps of the wrong value",
         tests=batch_bounds("whole", "float32", "tiny"),
-        old="    formula = ops.BatchNormFormula(axis, float(eps))\n",
-        new="    formula = ops.BatchNormFormula(axis, 1e-3)\n",
+        old="    formula = ops.BatchNormFormula(axis, float(eps),",
+        new="    formula = ops.BatchNormFormula(axis, 1e-3,",
     ),
     _running(
         id="running-variance-biased",

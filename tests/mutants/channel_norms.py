@@ -39,8 +39,8 @@ MUTANTS: tuple[Mutant, ...] = (
         family="eps of the wrong value",
         file="functional/group_norm.py",
         tests=_TINY,
-        old="ops.GroupNormFormula(num_groups, float(eps))",
-        new="ops.GroupNormFormula(num_groups, 1e-6)",
+        old="ops.GroupNormFormula(num_groups, float(eps),",
+        new="ops.GroupNormFormula(num_groups, 1e-6,",
     ),
     _formula(
         id="group-norm-n-minus-1",

@@ -258,11 +258,10 @@ MUTANTS: tuple[Mutant, ...] = (
         family="dy overwritten",
         tests=contract("forms", "incoming_gradient_and_input_are_not_written", "layer_norm"),
         file="ops/formula.py",
-        old="        gradients = in_dtypes(ctx.formula.backward(dy, *tensors), tensors)\n",
+        old="            found = formula.run_backward(given, tensors, needed)\n",
         new=(
-            "        gradients = in_dtypes(ctx.formula.backward(dy, *tensors), tensors)\n"
-            "        if dy.is_contiguous():\n"
-            "            dy.detach().zero_()\n"
+            "            found = formula.run_backward(given, tensors, needed)\n"
+            "            given[0].detach().zero_()\n"
         ),
     ),
     Mutant(
@@ -278,18 +277,18 @@ MUTANTS: tuple[Mutant, ...] = (
         family="compiled path",
         tests=contract("graphs", "compiles_whole_and_gives_the_same", "layer_norm"),
         file="ops/registration.py",
-        old="        results = kind(*args[count:]).forward(*args[:count])\n",
-        new="        results = kind(*args[count:]).forward(*args[:2], None, *args[3:count])\n",
+        old="kind.of(*args[count:]).run(*args[:count])",
+        new="kind.of(*args[count:]).run(*args[:2], None, *args[3:count])",
     ),
     Mutant(
         id="gain-lost-in-compiled-backward",
         family="compiled path",
         tests=contract("graphs", "compiled_gradients", "layer_norm"),
         file="ops/registration.py",
-        old="in_dtypes(kind(*args[count:]).backward(dy, *tensors), tensors)\n",
+        old="        gradients, tensors, needed = args[:given], args[given:count], args[count]\n",
         new=(
-            "in_dtypes(\n            kind(*args[count:])"
-            ".backward(dy, tensors[0], None, *tensors[2:]), tensors\n        )\n"
+            "        gradients, needed = args[:given], args[count]\n"
+            "        tensors = (args[given], None, *args[given + 2 : count])\n"
         ),
     ),
 )

@@ -22,6 +22,9 @@ class Mutant:
         old: text that stands exactly once in the file.
         new: what the bug makes of it.
         tests: files or node ids, relative to the root of the project; together they must fail.
+        dtypes: of a bug in C++: all that its tests use; the fewer, the sooner it is compiled.
+        kernels: whether the tests run with the compiled kernels, as those of a bug in C++ always
+            do; without, a bug in torch operations cannot hide behind them.
     """
 
     id: str
@@ -30,13 +33,20 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...]
+    dtypes: tuple[str, ...] = ("float32",)
+    kernels: bool = False
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the bug is in a C++ source."""
+        return self.file.endswith((".cpp", ".h"))
 
     def patched(self, package: Path) -> str:
         """The text of the file with the bug in it.
 
         Raises:
             PatchError: the file is missing, or ``old`` stands there never or more than once, or
-                the result is not Python.
+                the result is not Python (whether it is C++ shows when it is compiled).
         """
         path = package / self.file
         if not path.is_file():
@@ -49,7 +59,8 @@ class Mutant:
             )
         changed = text.replace(self.old, self.new)
         try:
-            compile(changed, self.file, "exec")
+            if not self.compiled:
+                compile(changed, self.file, "exec")
         except SyntaxError as error:
             raise PatchError(
                 f"{self.id}: the patched {self.file} is not Python: {error}"

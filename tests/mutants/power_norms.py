@@ -152,8 +152,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="power-norm-backward-momentum-ignored",
         family="option ignored",
         tests=_RECURSION,
-        old="groups, float(backward_momentum), warmup)",
-        new="groups, float(momentum), warmup)",
+        old="groups, float(backward_momentum), warmup,",
+        new="groups, float(momentum), warmup,",
     ),
     _valid(
         id="valid-context-wins-over-the-argument",

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.workshop import Workshop, WorkshopError
 
 Verdict = Literal["killed", "survived", "broken"]
 
@@ -43,7 +44,7 @@ class Outcome:
     Attributes:
         verdict: ``killed`` by a failing test; ``survived`` where all passed; ``broken`` where the
             tests could not run, or died of nonsense such as a NameError.
-        seconds: how long the tests ran.
+        seconds: how long the tests ran, compiling included.
         why: the test that killed it, or what broke.
     """
 
@@ -53,6 +54,20 @@ class Outcome:
     why: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """How the tests of a bug are run: with the compiled kernels, and those compiled for what."""
+
+    kernels: bool
+    dtypes: tuple[str, ...]  # none: the library that a user has
+
+    @classmethod
+    def of(cls, mutant: Mutant) -> Trial:
+        """What a bug asks for."""
+        dtypes = tuple(sorted(mutant.dtypes)) if mutant.compiled else ()
+        return cls(kernels=mutant.kernels or mutant.compiled, dtypes=dtypes)
+
+
 @dataclass(frozen=True)
 class Project:
     """A project with tests and a package.
@@ -60,17 +75,20 @@ class Project:
     Attributes:
         root: where the tests are run.
         package: the sources that bugs are planted in copies of.
+        workshop: makes the libraries of bugs in C++; None where there are no such bugs.
     """
 
     root: Path
     package: Path
+    workshop: Workshop | None = None
 
     @classmethod
     @contextmanager
     def frozen(cls, root: Path) -> Iterator[Project]:
         """Take the sources as they are now: edits during the run change nothing."""
         with tempfile.TemporaryDirectory(prefix="normkit-mutants-") as folder:
-            yield cls(root, _copied(root / "src" / "normkit", Path(folder)))
+            package = _copied(root / "src" / "normkit", Path(folder))
+            yield cls(root, package, Workshop(package, Path(folder) / "workshop"))
 
     def run(self, mutant: Mutant) -> Outcome:
         """Plant one bug in a copy and run its tests there.
@@ -81,33 +99,61 @@ class Project:
         """
         with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
             mutant.plant(_copied(self.package, Path(folder)))
-            return self._outcome(mutant.id, mutant.tests, Path(folder))
+            trial = Trial.of(mutant)
+            return self._outcome(mutant.id, mutant.tests, Path(folder), trial, mutant.file)
 
-    def baseline(self, mutants: Iterable[Mutant]) -> Outcome:
-        """Run all their tests on a copy without any bug: it must survive them."""
-        tests = sorted({test for mutant in mutants for test in mutant.tests})
-        with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
-            _copied(self.package, Path(folder))
-            return self._outcome("no bug", tests, Path(folder))
+    def baselines(self, mutants: Iterable[Mutant]) -> Iterator[Outcome]:
+        """Run all their tests on copies without any bug, which must survive them.
+
+        Bugs in C++ are tested with libraries that are made in another way than those of users:
+        their tests must pass with such a library too.
+        """
+        groups: dict[Trial, set[str]] = {}
+        for mutant in mutants:
+            groups.setdefault(Trial.of(mutant), set()).update(mutant.tests)
+        for trial, tests in groups.items():
+            with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
+                _copied(self.package, Path(folder))
+                yield self._outcome("no bug", sorted(tests), Path(folder), trial)
 
     def run_all(self, mutants: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
         """Run several at a time; outcomes come in the order of the list."""
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(self.run, mutants)
 
-    def _outcome(self, name: str, tests: Sequence[str], folder: Path) -> Outcome:
+    def _outcome(
+        self,
+        name: str,
+        tests: Sequence[str],
+        folder: Path,
+        trial: Trial,
+        touched: str | None = None,
+    ) -> Outcome:
+        """Compile the kernels where the trial has dtypes of theirs, then run the tests."""
         start = time.monotonic()
-        code, output = self._pytest(tests, folder)
+        if trial.dtypes and self.workshop is not None:
+            try:
+                self.workshop.furnish(folder / self.package.name, trial.dtypes, touched)
+            except WorkshopError as error:
+                seconds = time.monotonic() - start
+                return Outcome(id=name, verdict="broken", seconds=seconds, why=str(error))
+        code, output = self._pytest(tests, folder, trial.kernels)
         seconds = time.monotonic() - start
         report = _report(folder)
         origin = report.get("origin")
         if origin and not Path(origin).is_relative_to(folder.resolve()):
             raise HarnessError(f"{name}: the tests imported normkit from {origin}, not the copy")
+        library = report.get("library")
+        if trial.dtypes and library and not Path(library).is_relative_to(folder.resolve()):
+            raise HarnessError(f"{name}: the tests used the kernels of {library}, not of the copy")
         verdict, why = _judge(code, report, output)
         return Outcome(id=name, verdict=verdict, seconds=seconds, why=why)
 
-    def _pytest(self, tests: Sequence[str], folder: Path) -> tuple[int | None, str]:
-        process = _FORKS.Process(target=run_tests, args=(self.root, tests, folder), daemon=True)
+    def _pytest(
+        self, tests: Sequence[str], folder: Path, kernels: bool
+    ) -> tuple[int | None, str]:
+        arguments = (self.root, tests, folder, kernels)
+        process = _FORKS.Process(target=run_tests, args=arguments, daemon=True)
         process.start()
         process.join(TIMEOUT_S)
         if process.is_alive():
@@ -118,13 +164,14 @@ class Project:
         return process.exitcode, output.read_text(encoding="utf-8") if output.exists() else ""
 
 
-def run_tests(root: Path, tests: Sequence[str], folder: Path) -> None:
+def run_tests(root: Path, tests: Sequence[str], folder: Path, kernels: bool) -> None:
     """Be the process that tests one copy: end with pytest's exit code."""
     with (folder / _OUTPUT).open("w", encoding="utf-8") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     os.chdir(root)
     os.environ["PYTHONPATH"] = str(folder)
+    os.environ["NORMKIT_CPU"] = "on" if kernels else "off"
     os.environ["NORMKIT_MUTANT_REPORT"] = str(folder / "report.json")
     sys.path.insert(0, str(folder))
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", _WITNESS, "--tb=line"]

@@ -172,8 +172,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="rms-norm-rounding-swapped",
         family="rounding order swapped",
         tests=norm("rms_norm", "rounding_as_llama_and_as_gemma"),
-        old='self.rounding == "before_gain"',
-        new='self.rounding != "before_gain"',
+        old='return x.dtype if self.rounding == "before_gain"',
+        new='return x.dtype if self.rounding != "before_gain"',
     ),
     _rms_norm_op(
         id="rms-norm-output-in-float32",
@@ -207,8 +207,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="layer-norm-eps-ten-times",
         family="eps of the wrong value",
         tests=bounds("layer_norm", "float32", "tiny"),
-        old="ops.LayerNormFormula(len(shape), float(eps), eps_place, zero_centred)",
-        new="ops.LayerNormFormula(len(shape), 10 * float(eps), eps_place, zero_centred)",
+        old="ops.LayerNormFormula(len(shape), float(eps), eps_place, zero_centred,",
+        new="ops.LayerNormFormula(len(shape), 10 * float(eps), eps_place, zero_centred,",
     ),
     _functional(
         id="rms-norm-eps-ten-times",

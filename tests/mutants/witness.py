@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,5 +39,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_sessionfinish() -> None:
-    """Write everything down."""
+    """Write everything down, also which kernels ran."""
+    kernels = sys.modules.get("normkit.kernels.cpu.library")
+    if kernels is not None and kernels.status().file is not None:
+        _seen["library"] = str(kernels.status().file.resolve())
     Path(os.environ[REPORT]).write_text(json.dumps(_seen), encoding="utf-8")

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from normkit import functional
 from normkit.measure import assert_within, input_gradient_scale, output_scale, sum_scale
+from tests.norms.impls import IMPLS
 from tests.norms.truth import Truth, row_truth
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -24,6 +25,7 @@ class RowNorm:
     """A norm of each row of x (M, N): of a token's features, or of a channel's positions."""
 
     name: str
+    impl: str = "torch"
 
     @property
     def center(self) -> bool:
@@ -45,11 +47,11 @@ class RowNorm:
         """Our result."""
         if self.name == "batch_norm":
             return functional.batch_norm(
-                x, None, None, weight, bias, training=True, eps=eps, channel_axis=0
+                x, None, None, weight, bias, training=True, eps=eps, channel_axis=0, impl=self.impl
             ).y
         if self.name == "rms_norm":
-            return functional.rms_norm(x, x.shape[1], weight, eps, bias=bias)
-        return functional.layer_norm(x, x.shape[1], weight, bias, eps)
+            return functional.rms_norm(x, x.shape[1], weight, eps, bias=bias, impl=self.impl)
+        return functional.layer_norm(x, x.shape[1], weight, bias, eps, impl=self.impl)
 
     def gain_and_bias(
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None
@@ -74,8 +76,17 @@ class RowNorm:
 
 
 LAYER, RMS, BATCH = RowNorm("layer_norm"), RowNorm("rms_norm"), RowNorm("batch_norm")
-every_row_norm = pytest.mark.parametrize("norm", [LAYER, RMS, BATCH], ids=lambda n: n.name)
-centring_norm = pytest.mark.parametrize("norm", [LAYER, BATCH], ids=lambda n: n.name)
+KERNELS = [RowNorm(norm.name, impl) for norm in (LAYER, RMS) for impl in IMPLS[1:]]
+ROW_NORMS = [LAYER, RMS, BATCH, *KERNELS]
+
+
+def id_of(norm: RowNorm) -> str:
+    """Its name, and the implementation where that is not torch operations."""
+    return norm.name if norm.impl == "torch" else f"{norm.name}_{norm.impl}"
+
+
+every_row_norm = pytest.mark.parametrize("norm", ROW_NORMS, ids=id_of)
+centring_norm = pytest.mark.parametrize("norm", [n for n in ROW_NORMS if n.center], ids=id_of)
 every_half = pytest.mark.parametrize("dtype", HALVES, ids=str)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from normkit import functional
 from normkit.measure import Margin, assert_within, input_gradient_scale, output_scale, sum_scale
+from tests.norms.impls import IMPLS, compute_dtype
 from tests.norms.regimes import DTYPES, REGIMES, Regime
 from tests.norms.truth import Truth, row_truth
 
@@ -27,11 +29,12 @@ class TokenNorm:
     center: bool
     eps: float = 1e-5
     options: dict[str, Any] = field(default_factory=dict)
+    impls: tuple[str, ...] = ("torch",)  # IMPLS where there is a compiled kernel
 
-    def run(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def run(self, x: Tensor, weight: Tensor, bias: Tensor, impl: str = "torch") -> Tensor:
         """Our op on (M, N) rows."""
         args = {"weight": weight, "bias": bias, "eps": self.eps, **self.options}
-        return self.call(x, x.shape[-1], **args)
+        return self.call(x, x.shape[-1], **args, impl=impl)
 
     def truth(self, x: Tensor, dy: Tensor, weight: Tensor, bias: Tensor) -> Truth:
         """The truth for the same rounded values."""
@@ -54,10 +57,17 @@ def modulated(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """An adaptive norm as a zero-centred one: one scale and one shift for all rows."""
 
     def run(
-        x: Tensor, width: int, weight: Tensor, bias: Tensor, eps: float, zero_centred: bool
+        x: Tensor,
+        width: int,
+        weight: Tensor,
+        bias: Tensor,
+        *,
+        eps: float,
+        zero_centred: bool,
+        impl: str,
     ) -> Tensor:
         assert zero_centred
-        return call(x, width, weight, bias, eps)
+        return call(x, width, weight, bias, eps, impl=impl)
 
     return run
 
@@ -65,19 +75,23 @@ def modulated(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
 LN, RMS = functional.layer_norm, functional.rms_norm
 ADAPTIVE_LN = modulated(functional.adaptive_layer_norm)
 ADAPTIVE_RMS = modulated(functional.adaptive_rms_norm)
+LAYER_NORM = partial(TokenNorm, call=LN, center=True, impls=IMPLS)
+RMS_NORM = partial(TokenNorm, call=RMS, center=False, impls=IMPLS)
+OUTSIDE, CLAMP = {"eps_place": "outside"}, {"eps_place": "clamp"}
+ZERO_CENTRED = {"zero_centred": True}
 NORMS = [
-    TokenNorm(name="layer_norm", call=LN, center=True),
-    TokenNorm(name="ln_eps_1e-12", call=LN, center=True, eps=1e-12),
-    TokenNorm(name="ln_outside", call=LN, center=True, options={"eps_place": "outside"}),
-    TokenNorm(name="ln_clamp", call=LN, center=True, eps=1e-3, options={"eps_place": "clamp"}),
-    TokenNorm(name="ln_zero_centred", call=LN, center=True, options={"zero_centred": True}),
-    TokenNorm(name="rms_norm", call=RMS, center=False),
-    TokenNorm(name="rms_outside", call=RMS, center=False, options={"eps_place": "outside"}),
-    TokenNorm(name="rms_clamp", call=RMS, center=False, eps=1e-3, options={"eps_place": "clamp"}),
-    TokenNorm(name="rms_zero_centred", call=RMS, center=False, options={"zero_centred": True}),
-    TokenNorm(name="rms_fraction", call=RMS, center=False, options={"fraction": 0.5}),
-    TokenNorm(name="adaptive_ln", call=ADAPTIVE_LN, center=True, options={"zero_centred": True}),
-    TokenNorm(name="adaptive_rms", call=ADAPTIVE_RMS, center=False, options={"zero_centred": True}),
+    LAYER_NORM(name="layer_norm"),
+    LAYER_NORM(name="ln_eps_1e-12", eps=1e-12),
+    LAYER_NORM(name="ln_outside", options=OUTSIDE),
+    LAYER_NORM(name="ln_clamp", eps=1e-3, options=CLAMP),
+    LAYER_NORM(name="ln_zero_centred", options=ZERO_CENTRED),
+    RMS_NORM(name="rms_norm"),
+    RMS_NORM(name="rms_outside", options=OUTSIDE),
+    RMS_NORM(name="rms_clamp", eps=1e-3, options=CLAMP),
+    RMS_NORM(name="rms_zero_centred", options=ZERO_CENTRED),
+    RMS_NORM(name="rms_fraction", options={"fraction": 0.5}),
+    TokenNorm(name="adaptive_ln", call=ADAPTIVE_LN, center=True, options=ZERO_CENTRED),
+    TokenNorm(name="adaptive_rms", call=ADAPTIVE_RMS, center=False, options=ZERO_CENTRED),
 ]
 
 
@@ -96,10 +110,12 @@ def test_token_norms(norm: TokenNorm, dtype: torch.dtype, regime: Regime) -> Non
         x, dy, weight, bias = draw(regime, rows, width, dtype)
         truth = norm.truth(x, dy, weight, bias)
         gain = weight.double() + (1.0 if norm.options.get("zero_centred") else 0.0)
-        leaves = [t.requires_grad_() for t in (x.clone(), weight, bias)]
-        y = norm.run(*leaves)
-        y.backward(dy)
-        check(y, leaves, truth, gain, center=norm.center, gain_axes=(0,))
+        for impl in norm.impls:
+            leaves = [t.detach().clone().requires_grad_() for t in (x, weight, bias)]
+            y = norm.run(*leaves, impl)
+            y.backward(dy)
+            compute = compute_dtype(impl, x)
+            check(y, leaves, truth, gain, center=norm.center, gain_axes=(0,), compute=compute)
 
 
 @pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES.keys())
@@ -133,14 +149,21 @@ def test_batch_norm(masked: bool, dtype: torch.dtype, regime: Regime) -> None:
 def test_the_bound_bites() -> None:
     # A bound that no measured error comes near would let faults through.
     for norm in (*NORMS[:6], *NORMS[-2:]):
-        x, dy, weight, bias = draw(REGIMES["unit"], 64, 257, torch.float32)
-        truth = norm.truth(x, dy, weight, bias)
-        leaves = [t.requires_grad_() for t in (x.clone(), weight, bias)]
-        y = norm.run(*leaves)
-        y.backward(dy)
-        gain = weight.detach().double() + (1.0 if norm.options.get("zero_centred") else 0.0)
-        margins = check(y, leaves, truth, gain, center=norm.center, gain_axes=(0,))
-        assert all(m.bites for m in margins), norm.name
+        for impl in norm.impls:
+            # The lanes of a kernel share the rounding of a wide row out.
+            x, dy, weight, bias = draw(
+                REGIMES["unit"], 64, 257 if impl == "torch" else 2, torch.float32
+            )
+            truth = norm.truth(x, dy, weight, bias)
+            gain = weight.double() + (1.0 if norm.options.get("zero_centred") else 0.0)
+            leaves = [t.requires_grad_() for t in (x.clone(), weight, bias)]
+            y = norm.run(*leaves, impl)
+            y.backward(dy)
+            how = {"center": norm.center, "compute": compute_dtype(impl, x)}
+            margins = check(y, leaves, truth, gain, gain_axes=(0,), **how)
+            if impl != "torch":  # and sum the gradients of gain and bias in float64
+                margins = margins[:2]
+            assert all(m.bites for m in margins), (norm.name, impl)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -180,11 +203,12 @@ def check(
     *,
     center: bool,
     gain_axes: tuple[int, ...],
+    compute: torch.dtype = torch.float64,
 ) -> list[Margin]:
-    """Hold y and all gradients to the bound of a float64 computation."""
+    """Hold y and all gradients to the bound of a computation in ``compute``."""
     x, weight, bias = leaves
     width = x.shape[-1]
-    fixed = {"compute_dtype": torch.float64}
+    fixed = {"compute_dtype": compute}
     bias64 = bias.detach().double().reshape(gain.shape)
     assert x.grad is not None
     assert weight.grad is not None

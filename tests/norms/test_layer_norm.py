@@ -12,6 +12,7 @@ from torch import nn
 import normkit
 from normkit.errors import DtypeError, OptionError, ShapeError
 from normkit.functional import layer_norm
+from tests.norms.impls import IMPLS
 
 X = torch.tensor([[1.0, 2.0, 3.0, 6.0]], dtype=torch.float64)
 
@@ -102,7 +103,7 @@ def test_repr_shows_options_that_torch_does_not_have() -> None:
         (
             lambda: layer_norm(X, 4, impl="cuda"),
             OptionError,
-            "layer_norm: impl must be 'auto' or 'torch'; impl is 'cuda'.",
+            "layer_norm: impl must be 'auto', 'torch' or 'cpu'; impl is 'cuda'.",
         ),
         (
             lambda: normkit.LayerNorm(4, eps_place="middle"),  # type: ignore[arg-type]
@@ -127,5 +128,8 @@ def test_wrong_input_gets_a_sentence(call: object, error: type[Exception], text:
         call()  # type: ignore[operator]
 
 
-def test_impl_torch_is_what_auto_takes() -> None:
-    assert torch.equal(layer_norm(X, 4, impl="torch"), layer_norm(X, 4))
+def test_auto_takes_the_last_of_the_implementations() -> None:
+    x = 1e3 + torch.randn(64, 100)
+    results = [layer_norm(x, 100, impl=impl) for impl in IMPLS]
+    assert torch.equal(layer_norm(x, 100), results[-1])
+    assert all(torch.equal(a, results[0]) for a in results) == (len(results) == 1)

@@ -20,10 +20,11 @@ struct Divisor {
   double value, pull;
 };
 
+// A variance that is not a number stays one, so that the row is found to be out of range.
 inline Divisor divisor(double variance, double eps, EpsPlace place) {
   if (place == EpsPlace::inside) return {std::sqrt(variance + eps), 1.0};
   const double spread = std::sqrt(variance);
-  if (place == EpsPlace::clamp) return {spread > eps ? spread : eps, spread >= eps ? 1.0 : 0.0};
+  if (place == EpsPlace::clamp) return {spread <= eps ? eps : spread, spread >= eps ? 1.0 : 0.0};
   return {spread + eps, spread > 0 ? (spread + eps) / spread : 0.0};
 }
 
@@ -36,7 +37,8 @@ inline void finish(Moments<C>& m, const Norm& norm, double variance) {
   const Divisor by = divisor(variance, norm.eps, norm.eps_place);
   m.inverse = C(1.0 / by.value);
   m.pull = by.pull;
-  m.in_range = squares_well(by.value * by.value, C());
+  // eps can hide a variance that is NaN, because a sum overflowed.
+  m.in_range = std::isfinite(variance) && squares_well(by.value * by.value, C());
 }
 
 // `next` is the row that comes after x, or x itself: it is fetched while this one is worked on.

@@ -96,6 +96,9 @@ struct Backward {
   }
 };
 
+struct ChannelForward;
+struct ChannelBackward;
+
 // What one instruction set offers.
 struct Table {
   // Writes a row widened to `to` (float32 or float64), plus one where asked.
@@ -106,6 +109,8 @@ struct Table {
   void (*norm_backward)(const Backward&);
   void (*gated_forward)(const Forward&);
   void (*gated_backward)(const Backward&);
+  void (*channel_forward)(const ChannelForward&);
+  void (*channel_backward)(const ChannelBackward&);
 };
 
 }  // namespace normkit

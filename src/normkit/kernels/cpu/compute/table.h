@@ -1,6 +1,7 @@
 // The functions that compute/ defines for the instruction set that is being compiled.
 #pragma once
 #include "../common/norm.h"
+#include "../common/planes.h"
 
 namespace normkit {
 namespace NORMKIT_ISA {
@@ -11,6 +12,8 @@ void norm_forward(const Forward& call);
 void norm_backward(const Backward& call);
 void gated_forward(const Forward& call);
 void gated_backward(const Backward& call);
+void channel_forward(const ChannelForward& call);
+void channel_backward(const ChannelBackward& call);
 
 }  // namespace NORMKIT_ISA
 }  // namespace normkit
