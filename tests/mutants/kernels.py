@@ -315,14 +315,12 @@ MUTANTS: tuple[Mutant, ...] = (
         family="1+w in half",
         file=f"{_compute}/convert.cpp",
         tests=bounds("rms_zero_centred", "float32", "unit"),
-        old="{ store(out + i, load<C>(from + i, n) + one, n); }",
+        old="    store(out + i, load<C>(from + i, n) + one, n);\n",
         new=(
-            "{\n"
             "    C sum[32] = {};\n"
             "    store(sum, load<C>(from + i, n) + one, n);\n"
             "    for (C& s : sum) s = widened(narrowed<BFloat16>(s));\n"
             "    store(out + i, Vec<C>::load(sum), n);\n"
-            "  }"
         ),
     ),
     Mutant(
