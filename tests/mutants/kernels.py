@@ -28,7 +28,7 @@ def kernels(test: str, case: str = "") -> tuple[str, ...]:
     return norm("kernels", test + which)
 
 
-_BLOCKS = kernels("threads_change_no_bit", "shape1-torch.float32-layer_norm")
+_BLOCKS = kernels("threads_change_no_bit", "(700, 129)-torch.float32-layer_norm")
 
 MUTANTS: tuple[Mutant, ...] = (
     _moments(
