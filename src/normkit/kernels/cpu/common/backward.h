@@ -54,7 +54,7 @@ inline Pull<C> pull_of(const T* x, const Y* dy, const Moments<C>& m, Gain<C> by,
   const bool round = norm.round_before_gain;
   double sums[2];
   row_sums<C, 2>(norm.N, helpers, [=](Terms<C, 2>& to, int64_t i, auto n) {
-    const Vec<C> x_hat = standardise(load<C>(x + i, n));
+    const Vec<C> x_hat = only(standardise(load<C>(x + i, n)), n);  // beyond a tail, 0 * infinity
     Vec<C> g = load<C>(dy + i, n);
     if (shares.gain != nullptr) {
       const Vec<C> kept = round ? rounded<C, T>(x_hat) : x_hat;

@@ -12,4 +12,6 @@ const normkit::Table NORMKIT_NAME(NORMKIT_ISA) = {
     normkit::NORMKIT_ISA::norm_backward,
     normkit::NORMKIT_ISA::channel_forward,
     normkit::NORMKIT_ISA::channel_backward,
+    normkit::NORMKIT_ISA::groups_forward,
+    normkit::NORMKIT_ISA::groups_backward,
 };

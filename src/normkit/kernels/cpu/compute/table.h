@@ -12,6 +12,8 @@ void norm_forward(const Forward& call);
 void norm_backward(const Backward& call);
 void channel_forward(const ChannelForward& call);
 void channel_backward(const ChannelBackward& call);
+void groups_forward(const GroupsForward& call);
+void groups_backward(const GroupsBackward& call);
 
 }  // namespace NORMKIT_ISA
 }  // namespace normkit
