@@ -98,6 +98,8 @@ struct Backward {
 
 struct ChannelForward;
 struct ChannelBackward;
+struct GroupsForward;
+struct GroupsBackward;
 
 // What one instruction set offers.
 struct Table {
@@ -111,6 +113,8 @@ struct Table {
   void (*gated_backward)(const Backward&);
   void (*channel_forward)(const ChannelForward&);
   void (*channel_backward)(const ChannelBackward&);
+  void (*groups_forward)(const GroupsForward&);
+  void (*groups_backward)(const GroupsBackward&);
 };
 
 }  // namespace normkit

@@ -34,4 +34,38 @@ struct ChannelBackward {
   Pool pool;
 };
 
+// Groups of channels that share their statistics: K channels of one sample, or (across) one channel
+// of all samples. Positions that are not valid are in no statistics, give 0 and get no gradient.
+struct Groups {
+  int64_t B, C, R;
+  int64_t K;
+  bool across;
+  double eps;
+  const bool* valid;  // (B, R); null where all are
+
+  int64_t count() const { return across ? C : B * (C / K); }
+};
+
+// Positions of x lie side by side; y is contiguous.
+struct GroupsForward {
+  Groups groups;
+  Affine affine;
+  Planes x;
+  void* y;
+  double* mean;  // one number for each group
+  double* var;
+  Pool pool;
+};
+
+struct GroupsBackward {
+  Groups groups;
+  Affine affine;
+  Planes dy;
+  Planes x;
+  void* dx;
+  double* dgain;  // (B, C), or (C,) across; null where nobody asks
+  double* dbias;
+  Pool pool;
+};
+
 }  // namespace normkit

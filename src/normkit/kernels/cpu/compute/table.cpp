@@ -14,4 +14,6 @@ const normkit::Table NORMKIT_NAME(NORMKIT_ISA) = {
     normkit::NORMKIT_ISA::gated_backward,
     normkit::NORMKIT_ISA::channel_forward,
     normkit::NORMKIT_ISA::channel_backward,
+    normkit::NORMKIT_ISA::groups_forward,
+    normkit::NORMKIT_ISA::groups_backward,
 };

@@ -14,6 +14,8 @@ void gated_forward(const Forward& call);
 void gated_backward(const Backward& call);
 void channel_forward(const ChannelForward& call);
 void channel_backward(const ChannelBackward& call);
+void groups_forward(const GroupsForward& call);
+void groups_backward(const GroupsBackward& call);
 
 }  // namespace NORMKIT_ISA
 }  // namespace normkit
