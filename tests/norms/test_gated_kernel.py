@@ -57,7 +57,7 @@ def test_the_exponential() -> None:
 
 @pytest.mark.parametrize("function", ["silu", "sigmoid"])
 def test_gates_of_any_size(function: Any) -> None:
-    gate = torch.tensor([[0.0, -0.0, 1e-30, 85, -85, 103, -103, 1e30, -1e30]]).t()
+    gate = torch.tensor([[0.0, -0.0, 1e-30, 85, -85, 103, -103, 1e30, -1e30]]).t().expand(-1, 2)
     x = torch.tensor([[1.0, -2.0]]).expand(len(gate), 2)
     dy = torch.tensor([[1.0, 3.0]]).expand(len(gate), 2)
     for place in PLACES:
