@@ -50,7 +50,7 @@ class Half:
 
     @property
     def ceiling(self) -> float:
-        """Amdahl: how many times faster the step would be if its norms took no time."""
+        """How many times faster the step would be if its norms took no time (Amdahl)."""
         return 1 / max(1 - self.share, 1e-9)
 
 
