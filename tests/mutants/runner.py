@@ -149,9 +149,7 @@ class Project:
         verdict, why = _judge(code, report, output)
         return Outcome(id=name, verdict=verdict, seconds=seconds, why=why)
 
-    def _pytest(
-        self, tests: Sequence[str], folder: Path, kernels: bool
-    ) -> tuple[int | None, str]:
+    def _pytest(self, tests: Sequence[str], folder: Path, kernels: bool) -> tuple[int | None, str]:
         arguments = (self.root, tests, folder, kernels)
         process = _FORKS.Process(target=run_tests, args=arguments, daemon=True)
         process.start()

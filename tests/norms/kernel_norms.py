@@ -68,5 +68,3 @@ def assert_same_bits(got: list[Tensor], want: list[Tensor], what: object = "") -
     """Every tensor equal, bit for bit."""
     for name, a, b in zip(("y", "dx", "dweight", "dbias"), got, want, strict=True):
         assert torch.equal(a, b), f"{name} {what}"
-
-
