@@ -8,13 +8,14 @@ PROCESSES ?= 2
 CHROMIUM_NAMES := chromium chromium-browser google-chrome chrome
 CHROMIUM = $(firstword $(foreach name,$(CHROMIUM_NAMES),$(shell command -v $(name) 2>/dev/null)) \
   $(foreach cache,.cache Library/Caches,$(wildcard $(HOME)/$(cache)/ms-playwright/chromium-*)))
+PICTURE_SHAPES := 64x256,64x1024,64x4096,1024x256,1024x1024,1024x4096,8192x256,8192x1024,8192x4096
 DEMO_FOLDER := runs/demo-$(shell date +%Y-%m-%d-%H%M%S)
 
-.PHONY: help setup build demo test check docs format wheel mutants bench-lab clean
+.PHONY: help setup build demo test check docs format wheel mutants bench bench-picture bench-lab clean
 
 help: ## print this list
 	@echo "normkit: normalization in deep networks. The verbs:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo "Settings: VENV=FOLDER (an environment of your own, torch and all), ARGS=\"...\" for the"
 	@echo "tool behind a verb, STEPS=N for a shorter demo, PROCESSES=N for tests and mutants."
 
@@ -48,6 +49,7 @@ check: setup ## formatting, lint, types, and which room imports which
 
 docs: setup ## draw the pictures and build docs/ into build/docs; a warning is an error
 	$(PYTHON) tools/pictures.py
+	$(PYTHON) tools/performance.py
 	$(PYTHON) -m sphinx --fail-on-warning --keep-going --fresh-env --write-all --quiet \
 	  --conf-dir docs --doctree-dir build/doctrees $(ARGS) . build/docs
 	@echo "build/docs/index.html is its first page."
@@ -61,6 +63,14 @@ wheel: setup ## build dist/*.whl with the compiled CPU kernels inside
 
 mutants: build ## plant every listed bug and show that the tests find it
 	$(PYTHON) -m tests.mutants --jobs $(PROCESSES) $(ARGS)
+
+bench: setup ## time norms beside torch and others; ARGS="--op rms_norm --page bench.html" for others
+	$(PYTHON) -m normkit bench $(ARGS)
+
+bench-picture: setup ## measure the speeds that the README's picture shows, and draw it
+	$(PYTHON) -m normkit bench --op rms_norm,layer_norm --mode forward_backward --dtype float32 \
+	  --shape $(PICTURE_SHAPES) --against torch,compile --json docs/measurements/picture.json $(ARGS)
+	$(PYTHON) tools/pictures.py
 
 bench-lab: setup ## training speed of the lab against a bare loop
 	$(PYTHON) benchmarks/lab_throughput.py $(ARGS)

@@ -1,6 +1,7 @@
 """What norm_linear keeps and costs beside a norm and a linear layer (docs/norm_linear.md).
 
     python benchmarks/norm_linear_memory.py [--tokens T] [--width N] [--out K] [--threads N]
+        [--dtype float32] [--norm layer_norm rms_norm]
 
 - saved: bytes that autograd keeps beside x and the parameters.
 - peak: resident memory above that before the first layer, at its highest during forward and
@@ -25,7 +26,7 @@ import normkit
 from normkit.measure import saved_bytes
 
 LAYERS = 8
-ROUNDS = 15
+ROUNDS = 9
 MiB = 2**20
 
 
@@ -103,22 +104,24 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--out", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--norm", nargs="+", default=("layer_norm", "rms_norm"))
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     sizes = parser.parse_args()
     torch.set_num_threads(sizes.threads)
-    print(f"x ({sizes.tokens}, {sizes.width}) -> {sizes.out}, {sizes.threads} threads")
-    print(f"norm        dtype     how    saved MiB  peak of {LAYERS} layers MiB  time ms")
+    where = f"{sizes.dtype}, {sizes.threads} threads"
+    print(f"x ({sizes.tokens}, {sizes.width}) -> {sizes.out}, {where}")
+    print(f"norm        how    saved MiB  peak of {LAYERS} layers MiB  time ms")
     fresh = multiprocessing.get_context("spawn")
-    for norm in ("layer_norm", "rms_norm"):
-        for dtype in (torch.float32, torch.bfloat16):
-            x = torch.randn(sizes.tokens, sizes.width, dtype=dtype, requires_grad=True)
-            time_ms = times(norm, dtype, sizes)
-            for kind in ("apart", "fused"):
-                kept = saved_bytes(layer(kind, norm, sizes).to(dtype), x).new / MiB
-                with fresh.Pool(1) as pool:
-                    peak = pool.apply(stack, (kind, norm, dtype, sizes))
-                name = str(dtype).removeprefix("torch.")
-                row = f"{norm:11} {name:9} {kind:6} {kept:9.1f} {peak:22.0f} {time_ms[kind]:10.0f}"
-                print(row, flush=True)
+    for norm in sizes.norm:
+        dtype = getattr(torch, sizes.dtype)
+        x = torch.randn(sizes.tokens, sizes.width, dtype=dtype, requires_grad=True)
+        time_ms = times(norm, dtype, sizes)
+        for kind in ("apart", "fused"):
+            kept = saved_bytes(layer(kind, norm, sizes).to(dtype), x).new / MiB
+            with fresh.Pool(1) as pool:
+                peak = pool.apply(stack, (kind, norm, dtype, sizes))
+            row = f"{norm:11} {kind:6} {kept:9.1f} {peak:22.0f} {time_ms[kind]:10.0f}"
+            print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def nobody(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def unasked(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this process had not asked for the library yet, which is that of ``sources``."""
     monkeypatch.setattr("normkit.kernels.cpu.sources.OURS", sources)
+    monkeypatch.setattr("normkit.kernels.cpu.building.OURS", sources)
     monkeypatch.setattr(library, "_settled", False)
     monkeypatch.setattr(library, "_namespace", None)
     monkeypatch.setattr(library, "_status", library.Status())

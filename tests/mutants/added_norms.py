@@ -36,7 +36,9 @@ MUTANTS: tuple[Mutant, ...] = (
     _sum(
         id="alpha-on-the-branch",
         family="alpha on the wrong term",
-        tests=norm("add_norm", "within_the_bound_in_every_regime[add_rms_norm-torch.float32-unit]"),
+        tests=norm(
+            "add_norm", "within_the_bound_in_every_regime[add_rms_norm-torch-torch.float32-unit]"
+        ),
         old="(x if factor is None else x * factor) + alpha * residual",
         new="alpha * (x if factor is None else x * factor) + residual",
     ),
@@ -112,13 +114,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "                h_MN.to(dtype),\n"
             "            )\n"
         ),
-    ),
-    _op(
-        id="y-rounded-to-the-stream-first",
-        family="rounding order swapped",
-        tests=norm("add_norm", "y_is_the_norm_of_h_as_it_is_returned"),
-        old="norm.rows_forward(h_MN, weight, bias).to(x.dtype)",
-        new="norm.rows_forward(h_MN, weight, bias).to(dtype).to(x.dtype)",
     ),
     _op(
         id="stream-in-the-dtype-of-x",

@@ -9,13 +9,14 @@ from tests.mutants.selections import bounds, norm
 
 _common = "kernels/cpu/common"
 _compute = "kernels/cpu/compute"
-_moments = partial(Mutant, file=f"{_common}/moments.h")
-_sums = partial(Mutant, file=f"{_common}/sums.h")
-_backward = partial(Mutant, file=f"{_common}/backward.h")
-_forward = partial(Mutant, file=f"{_common}/forward.h")
-_rescue = partial(Mutant, file=f"{_common}/rescue.h")
-_rows = partial(Mutant, file=f"{_common}/rows.h")
-_shares = partial(Mutant, file=f"{_compute}/norm_backward.cpp")
+_row_kernel = partial(Mutant, units=("norm_forward", "norm_backward"))
+_moments = partial(_row_kernel, file=f"{_common}/moments.h")
+_sums = partial(_row_kernel, file=f"{_common}/sums.h")
+_backward = partial(Mutant, file=f"{_common}/backward.h", units=("norm_backward",))
+_forward = partial(Mutant, file=f"{_common}/forward.h", units=("norm_forward",))
+_rescue = partial(_row_kernel, file=f"{_common}/rescue.h")
+_rows = partial(_row_kernel, file=f"{_common}/rows.h")
+_shares = partial(Mutant, file=f"{_compute}/parameter_sums.h")
 _binding = partial(Mutant, file="kernels/cpu/bindings/norm.cpp")
 _options = partial(Mutant, file="kernels/cpu/bindings/norm.h")
 
@@ -331,14 +332,12 @@ MUTANTS: tuple[Mutant, ...] = (
         family="1+w in half",
         file=f"{_compute}/convert.cpp",
         tests=bounds("rms_zero_centred", "float32", "unit"),
-        old="{ store(out + i, load<C>(from + i, n) + one, n); }",
+        old="    store(out + i, load<C>(from + i, n) + one, n);\n",
         new=(
-            "{\n"
             "    C sum[32] = {};\n"
             "    store(sum, load<C>(from + i, n) + one, n);\n"
             "    for (C& s : sum) s = widened(narrowed<BFloat16>(s));\n"
             "    store(out + i, Vec<C>::load(sum), n);\n"
-            "  }"
         ),
     ),
     Mutant(

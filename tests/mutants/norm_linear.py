@@ -34,11 +34,11 @@ MUTANTS: tuple[Mutant, ...] = (
         new="            y_MN = self._cast(token_rows(tensors[0].to(y.dtype), 1))\n",
     ),
     _op(
-        id="dy-summed-before-it-is-rounded",
-        family="rounding order swapped",
+        id="dy-summed-in-half",
+        family="dgamma in half",
         tests=_AUTOCAST,
         old="total = dy.to(dtype) if total is None else total + dy.to(dtype)\n",
-        new="total = dy if total is None else total + dy\n",
+        new="total = dy.to(dtype) if total is None else (total.to(dy.dtype) + dy).to(dtype)\n",
     ),
     _op(
         id="dy-summed-from-the-first-layer",

@@ -48,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
         id="scale-norm-gain-lost-in-backward",
         family="gain lost in backward",
         tests=_cell("scale_norm", "clamp-0.02-torch.float32-unit"),
-        old="    g = dy_MN * _gain(weight_1, width, zero_centred)\n",
+        old="    g = dy_MN * gain_of_rms(weight_1, width, zero_centred)\n",
         new="    g = dy_MN / math.sqrt(width)\n",
     ),
     _scale(

@@ -12,6 +12,7 @@ from normkit.kernels.cpu.record import verified
 from normkit.kernels.cpu.sources import OURS, Sources
 from tests.kernels.tiny import write_sources
 from tests.mutants import workshop
+from tests.mutants.mutant import Mutant
 from tests.mutants.workshop import SOURCES, Workshop, WorkshopError, narrow, reach, units
 
 DISPATCH = OURS.folder / "common" / "dispatch.h"
@@ -72,25 +73,44 @@ def test_branches_of_other_dtypes_are_cut(tmp_path: Path, dtypes: tuple[str, ...
     assert text.count("{") == text.count("}")
 
 
+def bug(**fields: Any) -> Mutant:
+    """A bug in the header of the miniature."""
+    fields = {"file": f"{SOURCES}/common/tiny.h", **fields}
+    return Mutant(id="bug", family="f", old="0", new="7", tests=("test",), **fields)
+
+
 def test_only_what_a_bug_touches_is_compiled_again(
     package: Path, compiled: list[str], tmp_path: Path
 ) -> None:
     shop = Workshop(package, tmp_path / "shop")
-    first, second, third = (copied(package, name) for name in ("first", "second", "third"))
-    shop.furnish(first, ("float32",))
+    first, second = (copied(package, name) for name in ("first", "second"))
+    needed = shop.touched(bug())
+    assert needed == {"compute/tiny.cpp"}
+    assert shop.touched(bug(units=("alone",))) == set()
+    shop.furnish(first, ("float32",), needed, patched=False)
     assert sorted(compiled) == units(package / SOURCES)
     compiled.clear()
-    header = second / SOURCES / "common" / "tiny.h"
-    header.write_text("constexpr int kTiny = 7;\n")
-    shop.furnish(second, ("float32",), f"{SOURCES}/common/tiny.h")
+    bug().plant(second)
+    shop.furnish(second, ("float32",), needed, patched=True)
     assert compiled == ["compute/tiny.cpp"]
-    compiled.clear()
-    shop.furnish(third, ("float64",))
-    assert compiled == []  # nothing here depends on dtypes
     found: list[Any] = [verified(copy / SOURCES / "lib", "package") for copy in (first, second)]
     for library, copy in zip(found, (first, second), strict=True):
         assert library.record.sources == Sources(folder=copy / SOURCES).digest()
     assert found[0].record.sha256 != found[1].record.sha256
+
+
+def test_other_files_are_for_float32_alone(
+    package: Path, compiled: list[str], tmp_path: Path
+) -> None:
+    for name in ("tiny", "alone"):
+        file = package / SOURCES / "compute" / f"{name}.cpp"
+        file.write_text('#include "../common/dispatch.h"\n' + file.read_text())
+    shop = Workshop(package, tmp_path / "shop")
+    for dtypes in (("float32",), ("float64",)):
+        compiled.clear()
+        copy = copied(package, dtypes[0])
+        shop.furnish(copy, dtypes, {"compute/tiny.cpp"}, patched=False)
+    assert compiled == ["compute/tiny.cpp"]
 
 
 def test_what_does_not_compile_is_said(package: Path, tmp_path: Path) -> None:
@@ -98,4 +118,4 @@ def test_what_does_not_compile_is_said(package: Path, tmp_path: Path) -> None:
     (copy / SOURCES / "common" / "tiny.h").write_text("constexpr int kTiny = nothing;\n")
     shop = Workshop(package, tmp_path / "shop")
     with pytest.raises(WorkshopError, match=r"tiny\.h:1.*error: .nothing. was not declared"):
-        shop.furnish(copy, ("float32",), f"{SOURCES}/common/tiny.h")
+        shop.furnish(copy, ("float32",), {"compute/tiny.cpp"}, patched=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,9 +69,18 @@ class Added:
 
 
 NAMES = ("add_layer_norm", "add_rms_norm", "dropout_add_layer_norm", "dropout_add_rms_norm")
+IMPLS = ("torch", "cpu")
 ADDED = tuple(map(Added, NAMES))
-every_op = pytest.mark.parametrize("op", ADDED, ids=lambda op: op.name)
-dropping_op = pytest.mark.parametrize("op", ADDED[2:], ids=lambda op: op.name)
+EVERY = tuple(Added(name, impl) for impl in IMPLS for name in NAMES)
+
+
+def over(ops: Sequence[Added]) -> pytest.MarkDecorator:
+    """A test for each of them."""
+    return pytest.mark.parametrize("op", ops, ids=lambda op: f"{op.name}-{op.impl}")
+
+
+every_op = over(EVERY)
+dropping_op = over([op for op in EVERY if op.drops])
 
 
 class AddNorm(nn.Module):

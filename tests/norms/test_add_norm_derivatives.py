@@ -14,7 +14,7 @@ from normkit.errors import DtypeError, OptionError, ShapeError, StateError
 from normkit.functional import add_layer_norm, add_rms_norm, dropout_add_layer_norm
 from tests.norms import test_contract_derivatives as derivatives
 from tests.norms import test_contract_forms as forms
-from tests.norms.added import ADDED, CASES, EPS, Added, draw, dropping_op, every_op
+from tests.norms.added import ADDED, CASES, EPS, EVERY, NAMES, Added, draw, every_op, over
 from tests.norms.cases import Case
 from tests.norms.regimes import DTYPES
 
@@ -98,7 +98,7 @@ def test_the_contract_of_forms(case: Case) -> None:
 def test_gradients_keep_their_dtypes(dtype: torch.dtype, residual_dtype: torch.dtype) -> None:
     x, residual = torch.randn(3, 8).to(dtype), torch.randn(3, 8).to(residual_dtype)
     weight = torch.ones(8, requires_grad=True)
-    for op in ADDED:
+    for op in (*ADDED, *(Added(name, "auto") for name in NAMES)):
         leaves = [x.detach().requires_grad_(), residual.detach().requires_grad_(), weight]
         y, h = op(*leaves)
         assert (y.dtype, h.dtype) == (dtype, torch.promote_types(dtype, residual_dtype))
@@ -110,7 +110,7 @@ def test_gradients_keep_their_dtypes(dtype: torch.dtype, residual_dtype: torch.d
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_autocast_changes_nothing(dtype: torch.dtype) -> None:
     x, residual, weight, bias = draw(600, 300, dtype=torch.float32)
-    for op in ADDED:
+    for op in EVERY:
         want = op(x.to(dtype), residual, weight, bias)
         with torch.autocast("cpu", torch.bfloat16):
             got = op(x.to(dtype), residual, weight, bias)
@@ -129,7 +129,7 @@ def test_gradients_of_the_leaves_share_no_memory(op: Added) -> None:
         assert a.data_ptr() != b.data_ptr()
 
 
-@every_op
+@over(ADDED)
 def test_vmap_and_gradients_per_sample(op: Added) -> None:
     x, residual, weight, bias = draw(3, 2, 4)
 
@@ -145,7 +145,7 @@ def test_vmap_and_gradients_per_sample(op: Added) -> None:
             torch.testing.assert_close(a[i], b)
 
 
-@dropping_op
+@over(ADDED[2:])
 def test_the_seed_decides_inside_vmap(op: Added) -> None:
     x, residual = torch.ones(4, 2, 32), torch.zeros(4, 2, 32)
     same = vmap(lambda x, r: op(x, r).h)(x, residual)
@@ -166,7 +166,7 @@ def test_the_seed_decides_inside_vmap(op: Added) -> None:
     assert not any(torch.equal(differ[0], h) for h in differ[1:])
 
 
-@dropping_op
+@over(ADDED[2:])
 def test_a_tangent_is_dropped_where_x_was(op: Added) -> None:
     x, residual, tangent, _ = draw(3, 40)
     tangent = tangent.expand(3, 40)

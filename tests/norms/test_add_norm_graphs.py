@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from tests.norms import test_contract_graphs as graphs
-from tests.norms.added import ADDED, CASES, SEED, Added, P, draw, dropping_op, every_op
+from tests.norms.added import ADDED, CASES, SEED, Added, P, draw, over
 from tests.norms.cases import Case
 
 
@@ -48,7 +48,7 @@ def options(op: Added) -> tuple[object, ...]:
     return (*seed, 1, 1e-5, "inside", False, 1.7, *rounding, *((P,) if op.drops else ()))
 
 
-@every_op
+@over(ADDED)
 def test_opcheck(op: Added) -> None:
     x, residual, weight, bias = (t.requires_grad_() for t in draw(2, 5, dtype=torch.float32))
     half = x.detach().bfloat16().requires_grad_()
@@ -57,7 +57,7 @@ def test_opcheck(op: Added) -> None:
     torch.library.opcheck(custom_op, (x, residual.detach(), None, None, *options(op)))
 
 
-@pytest.mark.parametrize("op", ADDED[1:3], ids=lambda op: op.name)
+@over(ADDED[1:3])
 def test_one_output_alone_in_a_compiled_graph(op: Added) -> None:
     leaves = [t.requires_grad_() for t in draw(3, 4)]
     for which in (0, 1):
@@ -72,7 +72,7 @@ def test_one_output_alone_in_a_compiled_graph(op: Added) -> None:
             torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b)
 
 
-@dropping_op
+@over(ADDED[2:])
 def test_a_seed_drawn_inside_a_compiled_graph(op: Added) -> None:
     x, residual = torch.ones(2, 8, 8)
     f = torch.compile(lambda x, r: op(x, r, seed=None).h, backend="aot_eager", fullgraph=True)
@@ -85,7 +85,7 @@ def test_a_seed_drawn_inside_a_compiled_graph(op: Added) -> None:
     assert torch.equal(op(x, residual, seed=None).h, first)
 
 
-@dropping_op
+@over(ADDED[2:])
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_recomputation_draws_the_same_mask(op: Added, reentrant: bool) -> None:
     x, residual = (t.requires_grad_() for t in draw(8, 8)[:2])

@@ -235,10 +235,12 @@ def test_the_bound_bites(place: str) -> None:
     assert all(m.bites for m in margins)
 
 
-def check(place: str, leaves: list[Tensor], dy: Tensor) -> list[Margin]:
-    """Hold y and all gradients to the bound of a float64 computation."""
+def check(place: str, leaves: list[Tensor], dy: Tensor, impl: str = "torch") -> list[Margin]:
+    """Hold y and all gradients to the bound: of a float64 computation, in torch operations."""
     x, gate, weight, bias = leaves = [t.requires_grad_() for t in leaves]
-    y = gated_rms_norm(x, gate, x.shape[-1], weight, 1e-5, bias=bias, gate_place=place)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"bias": bias, "gate_place": place, "impl": impl}
+    y = gated_rms_norm(x, gate, x.shape[-1], weight, 1e-5, **options)
+    compute = torch.float64 if impl == "torch" else torch.promote_types(x.dtype, torch.float32)
     gradients = torch.autograd.grad(y, leaves, dy)
     (a, slope, slope_terms), w, b = (
         slopes(gate.detach()),
@@ -264,9 +266,7 @@ def check(place: str, leaves: list[Tensor], dy: Tensor) -> list[Margin]:
     ]
     names = ("y", "dx", "dgate", "dweight", "dbias")
     return [
-        assert_within(
-            got, true, compute_dtype=torch.float64, terms=terms, row_scale=scale, what=what
-        )
+        assert_within(got, true, compute_dtype=compute, terms=terms, row_scale=scale, what=what)
         for what, (got, true, terms, scale) in zip(names, expected, strict=True)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Any
@@ -25,12 +26,23 @@ every_place = pytest.mark.parametrize(("place", "eps"), PLACES, ids=str)
 
 
 def check(
-    x: Tensor, dy: Tensor, weight: Tensor, *, place: str, eps: float, centred: bool
+    x: Tensor,
+    dy: Tensor,
+    weight: Tensor,
+    *,
+    place: Any,
+    eps: float,
+    centred: bool,
+    impl: str = "torch",
 ) -> list[Margin]:
-    """Hold y and both gradients to the bound of a float64 computation, truth in 80-bit floats."""
+    """Hold y and both gradients to the bound: of a float64 computation, in torch operations.
+
+    The truth is in 80-bit floats.
+    """
     leaf, gain = x.detach().requires_grad_(), weight.clone().requires_grad_()
-    y = scale_norm(leaf, gain, eps, eps_place=place, zero_centred=centred)  # type: ignore[arg-type]
+    y = scale_norm(leaf, gain, eps, eps_place=place, zero_centred=centred, impl=impl)
     y.backward(dy)
+    compute = F64 if impl == "torch" else torch.promote_types(x.dtype, torch.float32)
     assert leaf.grad is not None
     assert gain.grad is not None
     X, DY, e = wide(x), wide(dy), Wide(eps)
@@ -52,7 +64,7 @@ def check(
         assert_within(
             got,
             narrow(truth).reshape(got.shape),
-            compute_dtype=F64,
+            compute_dtype=compute,
             terms=terms,
             row_scale=narrow(scale),
             what=what,
@@ -75,10 +87,24 @@ def test_bound(place: str, eps: float, dtype: torch.dtype, regime: Regime) -> No
         check(x, dy, weight, place=place, eps=eps, centred=centred)
 
 
+@pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES.keys())
+@every_place
+def test_bound_of_the_kernel(place: str, eps: float, regime: Regime) -> None:
+    for dtype, (rows, width, centred) in itertools.product(
+        DTYPES, ((5, 1, False), (7, 33, True), (2, 5000, False))
+    ):
+        x, dy = regime(rows, width, dtype), torch.randn(rows, width, dtype=F64).to(dtype)
+        weight = torch.tensor([0.7]).to(dtype)
+        check(x, dy, weight, place=place, eps=eps, centred=centred, impl="cpu")
+    y = scale_norm(x, torch.tensor(0.7, dtype=F64), impl="cpu")  # a number of any width
+    assert y.dtype == x.dtype
+
+
 @every_place
 def test_the_bound_bites(place: str, eps: float) -> None:
     x, dy = torch.randn(2, 64, 257)
-    margins = check(x, dy, torch.tensor([5.0]), place=place, eps=eps, centred=False)
+    weight = torch.tensor([5.0])
+    margins = check(x, dy, weight, place=place, eps=eps, centred=False)
     assert all(m.bites for m in margins[:2])
 
 

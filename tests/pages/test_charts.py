@@ -205,7 +205,8 @@ def test_panels() -> None:
     assert list(dict.fromkeys(row["panel"] for row in rows_of(chart))) == ["post", "pre"]
     assert spec_of(chart)["columns"] == 2
     assert spec_of(chart)["transform"] == [
-        {"calculate": '"placement: " + datum.panel', "as": "heading"}
+        {"calculate": '"placement: " + datum.panel', "as": "heading"},
+        {"calculate": 'indexof(["post", "pre"], datum.panel)', "as": "place"},
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -79,12 +80,15 @@ def bench(
         _check_folder(option, file)
     words = benchmark.Words(op, shape, dtype, mode, against, threads, device)
     if op == "import" or model is not None:
-        _check_alone("--op import" if op == "import" else "--model", [*words.others(), json, page])
+        others = [None if model is None else op, targets or None, *words.others(), json, page]
+        _check_alone("--op import" if model is None else "--model", others)
         if model is None:
             console.print(bench_table.import_lines(benchmark.time_import()))
         else:
             console.print(bench_table.model_table(benchmark.time_model(model)))
         return
+    if targets:
+        _check_alone("--targets", [op, *words.others()])
     cells = benchmark.target_cells(torch.get_num_threads()) if targets else benchmark.cells(words)
     start = time.perf_counter()
     report = benchmark.run(cells, device=device, tell=lambda text: _tell(start, text))
@@ -110,6 +114,6 @@ def _check_folder(option: str, file: Path | None) -> None:
         raise OptionError(sentence("bench", rule, f"there is no folder {str(file.parent)!r}"))
 
 
-def _check_alone(option: str, others: list[object]) -> None:
+def _check_alone(option: str, others: Sequence[object]) -> None:
     if any(other is not None for other in others):
         raise OptionError(sentence("bench", f"{option} stands alone", "there are other options"))

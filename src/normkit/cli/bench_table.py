@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -15,6 +15,7 @@ from normkit.benchmark.targets import measured
 from normkit.measure.time import Timing
 
 Row = Mapping[str, Any]
+SPEAKING = ("processor", "instructions", "system")  # facts whose values say what they are
 HEADINGS = ("time us (p20 p80)", "limit us", "of limit", "vs torch", "normkit is", "saved MiB")
 
 
@@ -75,22 +76,28 @@ def errors_table(rows: Sequence[Row]) -> Table:
     )  # fmt: skip
     for column in (2, 3, 4, 6):
         table.columns[column].justify = "right"
-    previous: tuple[str, ...] = ()
-    for key, group in _by_implementation(rows).items():
+    previous = ""
+    for what, *rest in errors_summary(rows):
+        table.add_row("" if what == previous else what, *rest)
+        previous = what
+    return table
+
+
+def errors_summary(rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
+    """The cells of that table, a line for each op, dtype and implementation."""
+    for (op, dtype, implementation), group in _by_implementation(rows).items():
         broken = sum(row["not_finite"] for row in group)
         worst = max(group, key=_size)
         unit = [row for row in group if row["regime"] == "unit"]
-        table.add_row(
-            "" if key[:2] == previous else " ".join(key[:2]),
-            key[2],
-            ulps(max(map(_size, (row for row in unit if not _is_gradient(row))))),
-            ulps(max(map(_size, (row for row in unit if _is_gradient(row))), default=None)),
+        yield (
+            f"{op} {dtype}",
+            implementation,
+            ulps(max(_size(row) for row in unit if not _is_gradient(row))),
+            ulps(max((_size(row) for row in unit if _is_gradient(row)), default=None)),
             ulps(_size(worst)),
             f"{worst['value']}, {worst['regime']}",
             str(broken or ""),
         )
-        previous = key[:2]
-    return table
 
 
 def targets_table(rows: Sequence[Row]) -> Table:
@@ -216,11 +223,11 @@ def _is_gradient(row: Row) -> bool:
     return bool(row["value"].startswith("d"))
 
 
-def _by_implementation(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
+def _by_implementation(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
     """Rows of forward + backward hold the outputs too, so they stand for both where both ran."""
     rows = list(rows)
     trained = {_where(row) for row in rows if row["mode"] == "forward_backward"}
-    found: dict[tuple[str, ...], list[Row]] = {}
+    found: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         if row["mode"] == "forward_backward" or _where(row) not in trained:
             found.setdefault(_where(row), []).append(row)
@@ -228,11 +235,19 @@ def _by_implementation(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     return dict(sorted(found.items(), key=lambda pair: order.index(pair[0][:2])))
 
 
-def _where(row: Row) -> tuple[str, ...]:
+def _where(row: Row) -> tuple[str, str, str]:
     return (row["op"], row["dtype"], row["implementation"])
 
 
 def _footer(record: Row) -> str:
+    return f"{record['date']}, {origin_words(record)}."
+
+
+def origin_words(record: Row) -> str:
+    """The machine and the versions that numbers belong to."""
+    machine = ", ".join(
+        value if name in SPEAKING else f"{name} {value}"
+        for name, value in record["machine"].items()
+    )
     packages = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    machine = ", ".join(record["machine"].values())
-    return f"{record['date']}, {machine}; {packages}."
+    return f"{machine}; {packages}"

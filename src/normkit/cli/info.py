@@ -37,6 +37,7 @@ def info(
 def _facts_table(facts: list[Fact]) -> Table:
     table = Table("", "", "", box=None, show_header=False, pad_edge=False)
     table.columns[0].style, table.columns[1].style = "bold", "cyan"
+    table.columns[2].overflow = "fold"  # a path is one long word, wanted whole
     previous = ""
     for fact in facts:
         starts = fact.group != previous

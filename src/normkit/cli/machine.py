@@ -15,6 +15,7 @@ import torch
 import normkit
 from normkit.errors import EXTRA
 from normkit.kernels import cpu
+from normkit.measure.time_load import usable_cores
 
 GIB = 1024**3
 _DISTRIBUTIONS = {"vl_convert": "vl-convert-python"}
@@ -83,18 +84,12 @@ def _devices() -> Iterator[tuple[str, str]]:
 
 
 def _threads() -> Iterator[tuple[str, str]]:
-    yield "cores for this process", str(_usable_cores())
+    yield "cores for this process", str(usable_cores())
     yield "torch, inside an op", str(torch.get_num_threads())
     yield "torch, between ops", str(torch.get_num_interop_threads())
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         if name in os.environ:
             yield name, os.environ[name]
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu() -> Iterator[tuple[str, str]]:

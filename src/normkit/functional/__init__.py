@@ -12,7 +12,7 @@ from normkit.functional.gated_rms_norm import gated_rms_norm
 from normkit.functional.group_norm import group_norm
 from normkit.functional.instance_norm import InstanceNormOutput, instance_norm
 from normkit.functional.layer_norm import layer_norm
-from normkit.functional.norm_linear import norm_linear
+from normkit.functional.norm_linear import NormOptions, norm_linear
 from normkit.functional.power_norm import PowerNormOutput, PowerPasses, power_norm
 from normkit.functional.qk_norm import qk_norm, scale_for_length
 from normkit.functional.residual import AddNormOutput
@@ -23,6 +23,7 @@ __all__ = [
     "AddNormOutput",
     "BatchNormOutput",
     "InstanceNormOutput",
+    "NormOptions",
     "PowerNormOutput",
     "PowerPasses",
     "adaptive_layer_norm",

@@ -27,7 +27,7 @@ def adaptive_rms_norm(
             (B, T, D), (B, T, D) for one per token. (B, D) means one per sample too, where B
             differs from T. ``shift`` may be None.
         eps: added to the mean square.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         y in the shape and dtype of x; computed in float64 (float32 on a device without it).

@@ -42,7 +42,7 @@ def add_layer_norm(
         eps_place: ``outside`` divides by ``std + eps``, ``clamp`` by ``max(std, eps)``.
         zero_centred: the gain is 1 + weight.
         inplace: write h to the residual's memory and return the residual; with gradients off.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         (y, h): y in the dtype of x, h in the dtype that x and residual promote to. y is the norm

@@ -48,7 +48,7 @@ def add_rms_norm(
         rounding: ``once`` at the end; ``before_gain`` also rounds the normalised value to the
             dtype of h (Llama).
         inplace: write h to the residual's memory and return the residual; with gradients off.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         (y, h): y in the dtype of x, h in the dtype that x and residual promote to. y is the norm

@@ -58,7 +58,7 @@ def batch_norm(
         valid: bool (or 0 and 1), True = real, of the shape of x without its channel axis or
             broadcastable to it. Other positions count nowhere, give 0 and get no gradient. Without
             a real position the running statistics stay; with one, the running variance stays.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.

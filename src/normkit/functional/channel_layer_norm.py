@@ -30,7 +30,7 @@ def channel_layer_norm(
         channel_axis: 1 for (B, C, *), -1 for (B, *, C).
         eps_place: ``outside`` divides by ``std + eps``, ``clamp`` by ``max(std, eps)``.
         zero_centred: the gain is 1 + weight.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         y in the shape and dtype of x, the bits that layer_norm gives with the channels last.
@@ -49,8 +49,6 @@ def channel_layer_norm(
     who = "channel_layer_norm"
     axis = checked_channels(who, x, channel_axis, (None, None, weight, bias))
     check_options(who, eps, eps_place, impl)
-    formula = ops.ChannelLayerNormFormula(
-        axis, float(eps), eps_place, zero_centred, impl=impl
-    )
+    formula = ops.ChannelLayerNormFormula(axis, float(eps), eps_place, zero_centred, impl=impl)
     (y,) = ops.channel_layer_norm(formula, x, weight, bias)
     return y

@@ -31,7 +31,7 @@ def dynamic_erf(
         weight, bias: of shape ``normalized_shape``, any floating dtype, or None.
         channel_axis: where the axis of ``normalized_shape`` stands, if it is one: 1 for
             (B, C, *).
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         y in the shape and dtype of x; computed in float64 (float32 on a device without it).

@@ -51,7 +51,7 @@ def gated_rms_norm(
         rounding: ``once`` at the end (mamba_ssm, flash-linear-attention); ``before_gain`` also
             rounds the normalised value to the dtype of x, and its product with the weight, where
             the gate comes after, to the dtype that both promote to (transformers).
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         y in the shape and dtype of x; computed in float64 (float32 on a device without it).

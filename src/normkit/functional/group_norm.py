@@ -38,7 +38,7 @@ def group_norm(
         valid: bool (or 0 and 1), True = real, of the shape of x without its channel axis, such as
             (B, T) or (B, H, W), or broadcastable to it. Other positions count nowhere, give 0 and
             get no gradient; a sample without a real position gives 0.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         y in the shape and dtype of x; computed in float64 (float32 on a device without it).

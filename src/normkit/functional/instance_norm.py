@@ -60,7 +60,7 @@ def instance_norm(
             broadcastable to it. Other positions count nowhere, give 0 and get no gradient. In the
             running statistics every sample weighs the same, however many real positions it has;
             one without any is left out, of the variance also one with a single one.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.

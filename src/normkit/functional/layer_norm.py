@@ -31,10 +31,11 @@ def layer_norm(
         eps: added to the variance.
         eps_place: ``outside`` divides by ``std + eps``, ``clamp`` by ``max(std, eps)``.
         zero_centred: the gain is 1 + weight.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        y in the shape and dtype of x; computed in float64 (float32 on a device without it).
+        y in the shape and dtype of x. The compiled kernel computes in float32 (float64 for float64
+        input), torch operations in float64 (float32 on a device without it).
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.

@@ -78,7 +78,7 @@ def power_norm(
         passes: ``PowerPasses(running_product)`` lets the backward pass move that tensor, once for
             each call, and makes checkpointing safe; keep it and give it to every call. Without
             one the backward pass moves nothing.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.

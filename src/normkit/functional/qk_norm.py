@@ -64,7 +64,7 @@ def qk_norm(
             a float; None is 1.
         zero_centred: the gain is 1 + weight (Gemma 3).
         rounding: ``before_gain`` as in :func:`rms_norm` (Qwen 3's code).
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         (q, k), each in its shape and dtype.

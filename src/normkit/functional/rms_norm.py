@@ -41,10 +41,11 @@ def rms_norm(
         output_dtype: that of the ``input``, the ``promoted`` one of x and weight (Llama with a
             float32 weight), or the ``weight``'s (Apex's mixed norms).
         fraction: part of the features, the first ones, that the mean square sees (pRMSNorm).
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        y in the shape of x; computed in float64 (float32 on a device without it).
+        y in the shape of x. The compiled kernel computes in float32 (float64 for float64
+        input), torch operations in float64 (float32 on a device without it).
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.

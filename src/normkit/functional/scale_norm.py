@@ -29,7 +29,7 @@ def scale_norm(
         eps: the least length that is divided by.
         eps_place: ``inside`` divides by ``sqrt(|x|^2 + eps)``, ``outside`` by ``|x| + eps``.
         zero_centred: the gain is ``sqrt(n) * (1 + weight)``.
-        impl: ``auto`` or ``torch``.
+        impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
         y in the shape and dtype of x; computed in float64 (float32 on a device without it).

@@ -11,6 +11,7 @@ from normkit import functional
 from normkit.errors import check_choice
 from normkit.layers.fast_path import keep_called
 from normkit.ops.check import NormalizedShape
+from normkit.ops.direct import direct
 from normkit.spec.norm import EPS_PLACES, EpsPlace
 from normkit.spec.shape import as_shape
 
@@ -77,6 +78,10 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's name)
         """Normalise; see the class for shapes."""
+        if len(self.normalized_shape) == 1 and self.eps_place == "inside" and not self.zero_centred:
+            y = direct("layer_norm", input, self._parameters, self.eps)
+            if y is not None:
+                return y
         return functional.layer_norm(
             input,
             self.normalized_shape,

@@ -12,6 +12,7 @@ from normkit.errors import check_choice
 from normkit.layers.fast_path import keep_called
 from normkit.layers.layer_norm import more_options
 from normkit.ops.check import NormalizedShape, measured_features
+from normkit.ops.direct import direct
 from normkit.spec.norm import (
     EPS_PLACES,
     OUTPUT_DTYPES,
@@ -111,6 +112,10 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise; see the class for shapes."""
+        if self._plain() and self.eps is not None:
+            y = direct("rms_norm", x, self._parameters, self.eps)
+            if y is not None:
+                return y
         return functional.rms_norm(
             x,
             self.normalized_shape,
@@ -122,6 +127,17 @@ class RMSNorm(nn.RMSNorm):
             rounding=self.rounding,
             output_dtype=self.output_dtype,
             fraction=self.fraction,
+        )
+
+    def _plain(self) -> bool:
+        """Whether this is torch's RMSNorm over one axis."""
+        return (
+            len(self.normalized_shape) == 1
+            and self.eps_place == "inside"
+            and not self.zero_centred
+            and self.rounding == "once"
+            and self.output_dtype == "input"
+            and self.fraction == 1.0
         )
 
     def extra_repr(self) -> str:

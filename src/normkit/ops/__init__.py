@@ -12,6 +12,7 @@ from normkit.ops.batch_norm import (
     batch_norm_given,
 )
 from normkit.ops.channel_layer_norm import ChannelLayerNormFormula, channel_layer_norm
+from normkit.ops.describe import PathRow, describe_paths
 from normkit.ops.dropout_add_layer_norm import DropoutAddLayerNormFormula, dropout_add_layer_norm
 from normkit.ops.dropout_add_rms_norm import DropoutAddRMSNormFormula, dropout_add_rms_norm
 from normkit.ops.dynamic_erf import DynamicErfFormula, dynamic_erf
@@ -20,7 +21,7 @@ from normkit.ops.gated_rms_norm import GatedRMSNormFormula, gated_rms_norm
 from normkit.ops.group_norm import GroupNormFormula, group_norm
 from normkit.ops.layer_norm import LayerNormFormula, layer_norm
 from normkit.ops.norm_linear import NormLinearFormula, norm_linear
-from normkit.ops.path import PathRow, Situation, check_impl, describe_paths, situation
+from normkit.ops.path import Situation, check_impl, situation
 from normkit.ops.power_norm import (
     PowerNormFormula,
     PowerNormGivenFormula,

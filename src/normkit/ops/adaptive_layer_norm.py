@@ -14,6 +14,7 @@ class AdaptiveLayerNormFormula(AdaptiveFormula):
     """Adaptive LayerNorm."""
 
     center: ClassVar[bool] = True
+    cpu_op: ClassVar[str] = "adaptive_layer_norm"
 
 
 adaptive_layer_norm = register("adaptive_layer_norm", AdaptiveLayerNormFormula)

@@ -14,6 +14,7 @@ class AdaptiveRMSNormFormula(AdaptiveFormula):
     """Adaptive RMSNorm."""
 
     center: ClassVar[bool] = False
+    cpu_op: ClassVar[str] = "adaptive_rms_norm"
 
 
 adaptive_rms_norm = register("adaptive_rms_norm", AdaptiveRMSNormFormula)

@@ -123,7 +123,7 @@ class AddNormFormula(Formula):
     def cpu_refuses(self, x: Tensor, residual: Tensor, *rest: Tensor | None) -> str | None:
         """Where a tensor is wider than x, or x and residual do not go together."""
         kinds = {x.dtype, residual.dtype}
-        if len(kinds) == 2 and torch.float32 not in kinds:
+        if len(kinds) == 2 and (torch.float32 not in kinds or torch.float64 in kinds):
             return f"x is {x.dtype} and the residual {residual.dtype}"
         return wider((x, residual, *rest))
 
@@ -144,6 +144,8 @@ class AddNormFormula(Formula):
         h = residual if written else torch.empty(x.shape, dtype=dtype)
         op = getattr(kernels, self.cpu_op)
         y = op(x, residual, weight, bias, h, *self._cpu_options(seed))
+        if written and not h.is_inference():  # the kernel wrote past autograd, which must know
+            torch.autograd.graph.increment_version(h)
         return y, residual.copy_(h) if in_place and not written else h
 
     def cpu_backward(self, kernels: Any, needed: Sequence[bool], *args: Any) -> Gradients:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from normkit import reference
 from normkit.ops.formula import Formula, Gradients
+from normkit.ops.kernel import wider
 from normkit.ops.precision import Rows, compute_dtype, in_range
 from normkit.ops.registration import register
+from normkit.ops.row_kernel import bits, only_needed
 from normkit.ops.rows import (
     channel_rows,
     from_channel_rows,
@@ -20,6 +24,8 @@ from normkit.ops.rows import (
     pieces,
     position_rows,
 )
+
+_FEW_POSITIONS = 16
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,53 @@ class BatchNormFormula(ChannelFormula):
         ]
         dx, dweight, dbias = zip(*parts, strict=True)
         return self._gradient(joined(dx), x), joined(dweight), joined(dbias)
+
+    def cpu_refuses(self, *tensors: Tensor | None) -> str | None:
+        """Where a parameter is wider than x."""
+        return wider(tensors[:3])
+
+    def cpu_forward(
+        self,
+        kernels: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """(y, mean, var, n)."""
+        n = x.new_tensor(x.numel() // max(x.shape[self.channel_axis], 1), dtype=torch.int64)
+        if mask is not None:
+            n = mask.sum()
+        if self._positions_together(x):
+            return *kernels.group_norm(x, weight, bias, mask, 0, self.eps), n
+        valid = None if mask is None else mask.reshape(1, -1)
+        rows_x = self._rows(x)[None]
+        y, mean, var = kernels.group_norm(rows_x, weight, bias, valid, 0, self.eps)
+        return self._shaped(y[0], x), mean, var, n
+
+    def cpu_backward(
+        self,
+        kernels: Any,
+        needed: Sequence[bool],
+        dy: Tensor,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mask: Tensor | None,
+    ) -> Gradients:
+        """(dx, dweight, dbias)."""
+        options, backward = (0, self.eps, bits(needed[:3])), kernels.group_norm_backward
+        if self._positions_together(x):
+            return only_needed(backward(dy, x, weight, bias, mask, *options), needed)
+        valid = None if mask is None else mask.reshape(1, -1)
+        rows_dy, rows_x = (self._rows(t)[None] for t in (dy, x))
+        dx, *others = only_needed(backward(rows_dy, rows_x, weight, bias, valid, *options), needed)
+        return None if dx is None else self._gradient(dx[0], x), *others
+
+    def _positions_together(self, x: Tensor) -> bool:
+        """Whether x is (B, C, *) in memory, with enough positions to read it in place."""
+        together = self.channel_axis == 1 and x.is_contiguous()
+        return together and math.prod(x.shape[2:]) >= _FEW_POSITIONS
 
     def _part(
         self, x_CR: Tensor, weight_C: Tensor | None, bias_C: Tensor | None, valid_R: Tensor | None

@@ -47,6 +47,11 @@ class Formula:
         """
         raise NotImplementedError
 
+    @classmethod
+    def has_cpu_kernel(cls) -> bool:
+        """Whether a compiled kernel computes this, for the usual tensors at least."""
+        return cls.cpu_forward is not Formula.cpu_forward
+
     def cpu_refuses(self, *args: Any, **kwargs: Any) -> str | None:
         """Why the compiled CPU kernel does not compute this; None where it does.
 

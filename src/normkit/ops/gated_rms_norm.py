@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from normkit import reference
 from normkit.ops.formula import Gradients
+from normkit.ops.kernel import wider
 from normkit.ops.precision import Rows, in_range
 from normkit.ops.registration import register
 from normkit.ops.row_formula import RowFormula
+from normkit.ops.row_kernel import bits, flags, only_needed
+from normkit.ops.rows import summed_to
 from normkit.spec.norm import GateFunction, GatePlace, Rounding
 
 
@@ -58,6 +62,37 @@ class GatedRMSNormFormula(RowFormula):
         )
         return rows.gradient(dx).flatten(1), dgate.flatten(1), dweight, dbias
 
+    def cpu_refuses(self, *tensors: Tensor | None) -> str | None:
+        """Where another tensor is wider than x."""
+        return wider(tensors)
+
+    def cpu_forward(self, kernels: Any, *tensors: Any) -> tuple[Tensor, ...]:
+        """(y,)."""
+        x, gate, *parameters = tensors
+        options = self._cpu_options(x, parameters[0])
+        return (kernels.gated_rms_norm(x, gate.expand(x.shape), *parameters, *options),)
+
+    def cpu_backward(self, kernels: Any, needed: Sequence[bool], *args: Any) -> Gradients:
+        """(dx, dgate, dweight, dbias)."""
+        dy, x, gate, *parameters = args
+        broadcast = gate.shape != x.shape
+        # A gradient that is to be summed further is not rounded before that.
+        options = (*self._cpu_options(x, parameters[0]), bits((*needed[:4], broadcast)))
+        tensors = (dy, x, gate.expand(x.shape), *parameters)
+        found = only_needed(kernels.gated_rms_norm_backward(*tensors, *options), needed)
+        dx, dgate, *rest = found
+        if broadcast and dgate is not None:
+            dgate = summed_to(dgate.double(), gate.shape).to(gate.dtype)
+        return dx, dgate, *rest
+
+    def _cpu_options(self, x: Tensor, weight: Tensor | None) -> tuple[Any, ...]:
+        """The number of axes, eps, and options as bindings/norm.h and gated_norm.cpp read them."""
+        before_gain = self.rounding == "before_gain"
+        norm = flags(self.eps_place, self.zero_centred, round_before_gain=before_gain)
+        rounds_gained = before_gain and _gained_dtype(x, weight) == x.dtype
+        gate = bits((self.gate_place == "before", self.gate_function == "sigmoid", rounds_gained))
+        return self.axes, self.eps, norm, gate | self.groups << 8
+
     def _ready(
         self, x_MN: Tensor, gate_MN: Tensor, weight: Tensor | None
     ) -> tuple[Rows, Tensor, reference.Gating]:
@@ -71,7 +106,7 @@ class GatedRMSNormFormula(RowFormula):
             zero_centred=self.zero_centred,
         )
         if self.rounding == "before_gain":
-            gained = x_MN.dtype if weight is None else torch.promote_types(x_MN.dtype, weight.dtype)
+            gained = _gained_dtype(x_MN, weight)
             how = dataclasses.replace(how, round_to=x_MN.dtype, round_gained_to=gained)
         if self.gate_place == "before" and rows.x_MN.dtype in (x_MN.dtype, gate_MN.dtype):
             rows, how = _product_in_range(rows, gate, how)
@@ -86,6 +121,11 @@ class GatedRMSNormFormula(RowFormula):
         return (
             None if parameter is None else self._grouped(parameter.reshape(-1).to(rows.x_MN.dtype))
         )
+
+
+def _gained_dtype(x: Tensor, weight: Tensor | None) -> torch.dtype:
+    """What the gained value is rounded to before the gate that comes after."""
+    return x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
 
 
 def _product_in_range(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from normkit import reference
 from normkit.ops.formula import Formula, Gradients
+from normkit.ops.kernel import wider
 from normkit.ops.precision import Rows, compute_dtype, in_range
 from normkit.ops.registration import register
+from normkit.ops.row_kernel import bits, only_needed
 from normkit.ops.rows import joined, memory_format, pieces, summed_to
 
 
@@ -36,11 +38,8 @@ class GroupNormFormula(Formula):
         """(y, mean (B, G), var with 1/n (B, G), n (B,): positions of a sample)."""
         parts = [self._part(*t) for t in self._pieces(x, weight, bias, mask)]
         y, mean, var = (joined(t) for t in zip(*parts, strict=True))
-        B, R = x.shape[0], math.prod(x.shape[2:])
-        full = torch.full((B,), R, device=x.device)
-        n = full if mask is None else mask.reshape(B, R).sum(1)
-        statistics = (t.reshape(B, self.groups) for t in (mean, var))
-        return _shaped(y, x, memory_format(x)), *statistics, n
+        statistics = (t.reshape(x.shape[0], self.groups) for t in (mean, var))
+        return _shaped(y, x, memory_format(x)), *statistics, _counts(x, mask)
 
     def backward(
         self,
@@ -59,6 +58,27 @@ class GroupNormFormula(Formula):
         B, C = x.shape[:2]
         sums = (summed_to(joined(t).reshape(B, C), torch.Size([C])) for t in (dweight, dbias))
         return _shaped(joined(dx), x, torch.contiguous_format), *sums
+
+    def cpu_refuses(self, *tensors: Tensor | None) -> str | None:
+        """Where a parameter is wider than x."""
+        return wider(tensors[:3])
+
+    def cpu_forward(
+        self,
+        kernels: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """(y, mean, var, n)."""
+        y, mean, var = kernels.group_norm(x, weight, bias, mask, self.groups, self.eps)
+        return _shaped(y, x, memory_format(x)), mean, var, _counts(x, mask)
+
+    def cpu_backward(self, kernels: Any, needed: Sequence[bool], *args: Any) -> Gradients:
+        """(dx, dweight, dbias)."""
+        options = (self.groups, self.eps, bits(needed[:3]))
+        return only_needed(kernels.group_norm_backward(*args, *options), needed)
 
     def fake(self, x: Tensor, *rest: Tensor | None) -> tuple[Tensor, ...]:
         """(y, mean, var, n)."""
@@ -128,6 +148,14 @@ class GroupNormFormula(Formula):
 
 def _at(piece: slice, t: Tensor | None) -> Tensor | None:
     return None if t is None else t[piece]
+
+
+def _counts(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Positions of each sample that count, (B,)."""
+    B, R = x.shape[0], math.prod(x.shape[2:])
+    if mask is None:
+        return torch.full((B,), R, device=x.device)
+    return mask.reshape(B, R).sum(1)
 
 
 def _shaped(y: Tensor, x: Tensor, layout: torch.memory_format) -> Tensor:

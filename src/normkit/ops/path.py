@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import torch
 from torch import Tensor
 
 from normkit.errors import check_choice
-from normkit.spec import FUSED_OPS, NORMS
 
 IMPLS = ("auto", "torch", "cpu")
 
@@ -21,16 +19,6 @@ class Situation(Enum):
     COMPILED = "torch.compile or export"
     NO_GRADIENT = "gradients off"
     GRADIENT = "gradients on"
-
-
-@dataclass(frozen=True, kw_only=True)
-class PathRow:
-    """One line of ``normkit info``: which path an op takes in a situation, and why."""
-
-    op: str
-    situation: str
-    path: str
-    reason: str
 
 
 def situation(*tensors: Tensor | None) -> Situation:
@@ -55,38 +43,3 @@ def _forward_mode() -> bool:
 def check_impl(who: str, impl: str) -> None:
     """Refuse an implementation that this version does not have."""
     check_choice(who, "impl", impl, IMPLS)
-
-
-_ROWS: dict[Situation, tuple[str, str]] = {
-    Situation.FUNCTIONAL: (
-        "reference formula",
-        "differentiable at any order by vmap, grad and jvp",
-    ),
-    Situation.COMPILED: (
-        "custom op normkit::{op}",
-        "one node with a schema, a fake and a backward op in the graph",
-    ),
-    Situation.GRADIENT: (
-        "torch operations, backward recomputed from x",
-        "no compiled kernel in this version; saves nothing but the input",
-    ),
-    Situation.NO_GRADIENT: (
-        "torch operations",
-        "no compiled kernel in this version; nothing is saved",
-    ),
-}
-
-
-def describe_paths() -> list[PathRow]:
-    """Say for each op which path it takes here in which situation, and why.
-
-    Example:
-        >>> sorted({row.op for row in describe_paths()})[-2:]
-        ['rms_norm', 'scale_norm']
-    """
-    ops = sorted({entry.op for entry in NORMS.values() if entry.op} | set(FUSED_OPS))
-    return [
-        PathRow(op=op, situation=where.value, path=path.format(op=op), reason=reason)
-        for op in ops
-        for where, (path, reason) in _ROWS.items()
-    ]

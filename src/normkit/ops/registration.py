@@ -14,6 +14,9 @@ from torch._library.custom_ops import CustomOpDef
 from normkit.ops.formula import Formula, Recomputed, fields_of
 from normkit.ops.path import Situation, situation
 
+# Every op by its name.
+KINDS: dict[str, type[Formula]] = {}
+
 
 @dataclasses.dataclass(frozen=True)
 class Op:
@@ -65,6 +68,7 @@ def register(name: str, kind: type[Formula]) -> Op:
         pairs = zip((found,) if isinstance(found, Tensor) else found, needed, strict=False)
         return *(g if need else None for g, need in pairs), *nothing
 
+    KINDS[name] = kind
     custom_op = _define(name, forward, _signature(kind), kind.outputs)
     custom_op.register_fake(fake)
     custom_op.register_autograd(backward, setup_context=keep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,19 +66,20 @@ def bench_page(record: Row) -> Page:
 
 
 def limit_chart(rows: Sequence[Row], *, name: str, title: str, caption: str = "") -> Chart:
-    """Fraction of the memory limit over the width, one panel for each number of rows.
+    """Fraction of the memory limit over the width, one panel for each op and number of rows.
 
     Args:
-        rows: times of one op, mode and dtype at shapes of two axes, with a limit.
+        rows: times of one mode and dtype at shapes of two axes, with a limit.
     """
+    ops = list(dict.fromkeys(row["op"] for row in rows))
     drawn = [
         {
-            "width": int(row["shape"].split("x")[1]),
-            "rows": int(row["shape"].split("x")[0]),
+            "width": _size(row, 1),
+            "panel": f"{row['op']}, {_size(row, 0)} rows",
             "implementation": row["implementation"],
             "fraction": row["fraction_of_limit"],
         }
-        for row in sorted(rows, key=lambda row: int(row["shape"].split("x")[0]))
+        for row in sorted(rows, key=lambda row: (ops.index(row["op"]), _size(row, 0)))
     ]
     axes = Axes(
         x="width",
@@ -86,8 +88,7 @@ def limit_chart(rows: Sequence[Row], *, name: str, title: str, caption: str = ""
         y="fraction",
         y_title="fraction of the memory limit",
         series="implementation",
-        facet="rows",
-        facet_title="rows",
+        facet="panel",
         seed=None,
     )
     return interval_chart(
@@ -106,6 +107,20 @@ def limit_charts(rows: Sequence[Row]) -> list[Chart]:
         for key, group in _groups(rows).items()
         if len({row["shape"].split("x")[1] for row in group}) >= 3
     ]
+
+
+def picture(record: Row) -> str:
+    """One SVG of a record whose rows are one mode and dtype over widths and numbers of rows."""
+    rows = [row for group in _groups(record["times"]).values() for row in group]
+    what = f"{rows[0]['mode'].replace('_', ' + ')}, {rows[0]['dtype']}"
+    title = f"Speed as a fraction of the memory limit ({what})"
+    drawn = io.StringIO()
+    limit_chart(rows, name="bench", title=title).spec.save(drawn, format="svg")
+    return drawn.getvalue()
+
+
+def _size(row: Row, axis: int) -> int:
+    return int(row["shape"].split("x")[axis])
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:

@@ -100,9 +100,14 @@ def finished(
     if axes.facet is None:
         return style.dressed(chart.properties(**about))
     # The heading is a computed column: Vega-Lite ignores labelExpr in the header of wrapped panels.
-    # Panels stand in the order of the data: the names of a sort would go into an expression.
+    # Panels stand in the order of the data by a computed column too: Vega-Lite would write the
+    # names of a sort into an expression, unescaped, and takes the alphabet without a sort.
     prefix = f"{axes.facet_title}: " if axes.facet_title else ""
-    facet = alt.Facet("heading:N", sort=None, title=None)
+    order = alt.EncodingSortField(field="place", op="min")
+    facet = alt.Facet("heading:N", sort=order, title=None)
     faceted = chart.facet(facet=facet, columns=min(style.PANELS_PER_ROW, len(panels)))
-    headed = faceted.transform_calculate(heading=f"{json.dumps(prefix)} + datum.panel")
+    headed = faceted.transform_calculate(
+        heading=f"{json.dumps(prefix)} + datum.panel",
+        place=f"indexof({json.dumps(panels)}, datum.panel)",
+    )
     return style.dressed(headed.properties(**about))

@@ -28,9 +28,9 @@ def scale_norm(
     square, so this is an RMSNorm whose eps and gain are scaled by N.
     """
     width = max(x_MN.shape[-1], 1)
-    eps = _of_rms(eps, width, eps_place)
+    eps = eps_of_rms(eps, width, eps_place)
     x_hat = standardize(x_MN, center=False, eps=eps, eps_place=eps_place)
-    return x_hat * _gain(weight_1, width, zero_centred)
+    return x_hat * gain_of_rms(weight_1, width, zero_centred)
 
 
 def scale_norm_backward(
@@ -48,19 +48,19 @@ def scale_norm_backward(
     that the clamp holds; ``dweight`` sums ``dy * u`` over all elements.
     """
     width = max(x_MN.shape[-1], 1)
-    eps = _of_rms(eps, width, eps_place)
-    g = dy_MN * _gain(weight_1, width, zero_centred)
+    eps = eps_of_rms(eps, width, eps_place)
+    g = dy_MN * gain_of_rms(weight_1, width, zero_centred)
     dx, x_hat = standardize_backward(g, x_MN, center=False, eps=eps, eps_place=eps_place)
     dgain = row_sum(column_sum(dy_MN * x_hat))
     return dx, dgain if zero_centred else dgain / math.sqrt(width)
 
 
-def _of_rms(eps: float | Tensor, width: int, eps_place: EpsPlace) -> float | Tensor:
+def eps_of_rms(eps: float | Tensor, width: int, eps_place: EpsPlace) -> float | Tensor:
     """The eps beside the root mean square that is this one beside the length."""
     return eps / width if eps_place == "inside" else eps / math.sqrt(width)
 
 
-def _gain(weight_1: Tensor | None, width: int, zero_centred: bool) -> Tensor | float:
+def gain_of_rms(weight_1: Tensor | None, width: int, zero_centred: bool) -> Tensor | float:
     """What a row of root mean square 1 is multiplied by."""
     if weight_1 is None:
         return 1 / math.sqrt(width)

@@ -16,6 +16,8 @@ from normkit.kernels.cpu.library import forget
 from normkit.kernels.cpu.record import Library, verified
 from normkit.kernels.cpu.sources import OURS, Sources
 
+__all__ = ["Built", "build"]  # for everyone; build_sources is for tests
+
 
 @dataclass(frozen=True, kw_only=True)
 class Built:

@@ -43,7 +43,7 @@ class Recipe:
     @property
     def about_seconds(self) -> int:
         """How long a build takes, roughly."""
-        return round(max(_LONGEST_S, _ISA_S * len(wanted_isas()) / cores()))
+        return int(round(max(_LONGEST_S, _ISA_S * len(wanted_isas()) / cores()), -1))
 
 
 def compile_library(recipe: Recipe, folder: Path) -> Record:

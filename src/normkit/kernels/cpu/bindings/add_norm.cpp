@@ -52,6 +52,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
   const Flags flags = {bits};
   const RowsOf rows = rows_of(h, axes), dy_rows = rows_of(dy, axes);
   const Dtype dtype = dy_rows.rows.dtype, h_dtype = rows.rows.dtype;
+  STD_TORCH_CHECK(dtype == h_dtype || (is_half(dtype) && h_dtype == Dtype::float32) ||
+                      (is_half(h_dtype) && dtype == Dtype::float32),
+                  "normkit: dy and h have dtypes that do not go together");
+  STD_TORCH_CHECK(!dh || dtype_of(*dh) == h_dtype, "normkit: dh must have the dtype of h");
   const bool same = alpha == 1.0 && dropout == 0.0 && dtype == h_dtype;
   const Tensor dx = needed & 1 || (same && needed & 2) ? empty(h.sizes(), dtype) : nothing(dtype);
   const Tensor dresidual = same ? dx : needed & 2 ? empty(h.sizes(), h_dtype) : nothing(h_dtype);

@@ -33,6 +33,9 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, c
   const Flags flags = {bits};
   const RowsOf rows = rows_of(x, axes), dy_rows = rows_of(dy, axes);
   const Dtype dtype = rows.rows.dtype;
+  STD_TORCH_CHECK(dy_rows.rows.dtype == (flags.float32_output() ? Dtype::float32 : dtype) &&
+                      dy_rows.count == rows.count && dy_rows.width == rows.width,
+                  "normkit: dy must have the shape and dtype of y");
   const Tensor dx = needed & 1 ? empty(x.sizes(), dtype) : nothing(dtype);
   ParameterGradient dweight(weight, needed & 2), dbias(bias, needed & 4);
   if (rows.count > 0 && rows.width > 0) {

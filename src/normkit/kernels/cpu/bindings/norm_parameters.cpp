@@ -6,6 +6,8 @@ Parameter::Parameter(const Maybe& t, int64_t count, Dtype x_dtype, bool plus_one
   if (!t) return;
   const Dtype wanted = x_dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
   const RowsOf found = rows_of(*t, t->dim());
+  STD_TORCH_CHECK(wanted == Dtype::float64 || found.rows.dtype != Dtype::float64,
+                  "normkit: a weight or bias is float64 beside a narrower x");
   STD_TORCH_CHECK(found.width == count, "normkit: a weight or bias has another size than x");
   owner_ = found.owner;
   data_ = found.rows.data;

@@ -17,9 +17,6 @@ Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef sizes, Dtype dtype) {
   return Tensor(handle);
 }
 
-namespace {
-
-// Axes that lie in memory as one are merged; returns how many are left, or -1 if over `most`.
 int merged(const int64_t* sizes, const int64_t* strides, int64_t count, int64_t* merged_sizes,
            int64_t* merged_strides, int most) {
   int left = 0;
@@ -38,6 +35,8 @@ int merged(const int64_t* sizes, const int64_t* strides, int64_t count, int64_t*
   }
   return left;
 }
+
+namespace {
 
 bool describe(const Tensor& t, int64_t axes, RowsOf& to) {
   const int64_t before = t.dim() - axes;
@@ -64,6 +63,10 @@ void run(int64_t begin, int64_t end, int64_t grain, Task task, void* context) {
 }  // namespace
 
 RowsOf rows_of(const Tensor& t, int64_t axes) {
+  const Dtype dtype = dtype_of(t);
+  STD_TORCH_CHECK(dtype == Dtype::float32 || dtype == Dtype::float64 || is_half(dtype),
+                  "normkit: a tensor has a dtype that the kernels do not know");
+  STD_TORCH_CHECK(axes <= t.dim(), "normkit: a tensor has fewer axes than are normalised");
   RowsOf found = {t, {}, 0, 0};
   if (!describe(t, axes, found)) {
     found.owner = torch::stable::contiguous(t);

@@ -24,6 +24,10 @@ inline bool is_half(Dtype dtype) { return dtype == Dtype::float16 || dtype == Dt
 // An uninitialised contiguous tensor.
 Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef sizes, Dtype dtype);
 
+// Axes that lie in memory as one are merged; returns how many are left, or -1 if over `most`.
+int merged(const int64_t* sizes, const int64_t* strides, int64_t count, int64_t* merged_sizes,
+           int64_t* merged_strides, int most);
+
 // The tensor with its elements side by side where `rows_of` cannot describe its strides.
 struct RowsOf {
   Tensor owner;  // keeps the memory alive

@@ -16,9 +16,11 @@ NORMKIT_ONCE void add_row(const Addition& add, const X* x, const R* residual, H*
   const Vec<C> alpha = Vec<C>::all(C(add.alpha));
   const Dropout<C> dropout(add.dropout, add.seed);
   vectors<C>(0, N, [=](int64_t i, auto n) {
-    Vec<C> value = load<C>(x + i, n);
-    if (dropout.active) value = value * dropout(first + i);
-    store(h + i, fma(alpha, load<C>(residual + i, n), value), n);
+    // One term at a time is added to the other unrounded: neither may overflow where h does not.
+    const Vec<C> value = load<C>(x + i, n), other = load<C>(residual + i, n);
+    const Vec<C> h_i = dropout.active ? fma(value, dropout(first + i), alpha * other)
+                                      : fma(alpha, other, value);
+    store(h + i, h_i, n);
   });
 }
 

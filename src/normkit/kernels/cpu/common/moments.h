@@ -20,10 +20,11 @@ struct Divisor {
   double value, pull;
 };
 
+// A variance that is not a number stays one, so that the row is found to be out of range.
 inline Divisor divisor(double variance, double eps, EpsPlace place) {
   if (place == EpsPlace::inside) return {std::sqrt(variance + eps), 1.0};
   const double spread = std::sqrt(variance);
-  if (place == EpsPlace::clamp) return {spread > eps ? spread : eps, spread >= eps ? 1.0 : 0.0};
+  if (place == EpsPlace::clamp) return {spread <= eps ? eps : spread, spread >= eps ? 1.0 : 0.0};
   return {spread + eps, spread > 0 ? (spread + eps) / spread : 0.0};
 }
 

@@ -33,14 +33,15 @@ inline void parallel(const Pool& pool, int64_t count, int64_t grain, const Body&
   pool.run(0, count, grain, task, const_cast<Body*>(&body));
 }
 
-// Uninitialised memory of a call, aligned to a cache line.
+// Uninitialised memory of a call, aligned to a cache line; none for a count of 0.
 template <class T>
 struct Scratch {
   T* data;
 
   explicit Scratch(int64_t count)
-      : data(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 64) / 64 * 64))) {
-    if (data == nullptr) std::abort();
+      : data(count == 0 ? nullptr
+                        : static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 64) / 64 * 64))) {
+    if (data == nullptr && count != 0) std::abort();
   }
   ~Scratch() { std::free(data); }
   Scratch(const Scratch&) = delete;

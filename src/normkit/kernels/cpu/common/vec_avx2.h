@@ -90,6 +90,15 @@ inline Vec<float> operator/(Vec<float> a, Vec<float> b) { return {_mm256_div_ps(
 inline Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
   return {_mm256_fmadd_ps(a.v, b.v, c.v)};
 }
+// The second where one is NaN.
+inline Vec<float> smaller(Vec<float> a, Vec<float> b) { return {_mm256_min_ps(a.v, b.v)}; }
+inline Vec<float> larger(Vec<float> a, Vec<float> b) { return {_mm256_max_ps(a.v, b.v)}; }
+
+// 2^n from 3 * 2^22 + n, |n| < 127.
+inline Vec<float> power_of_two(Vec<float> n) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(n.v), 23);
+  return {_mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(0x3f800000)))};
+}
 
 template <>
 struct Vec<double> {

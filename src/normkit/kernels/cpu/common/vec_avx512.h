@@ -75,6 +75,15 @@ inline Vec<float> operator/(Vec<float> a, Vec<float> b) { return {_mm512_div_ps(
 inline Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
   return {_mm512_fmadd_ps(a.v, b.v, c.v)};
 }
+// The second where one is NaN.
+inline Vec<float> smaller(Vec<float> a, Vec<float> b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline Vec<float> larger(Vec<float> a, Vec<float> b) { return {_mm512_max_ps(a.v, b.v)}; }
+
+// 2^n from 3 * 2^22 + n, |n| < 127.
+inline Vec<float> power_of_two(Vec<float> n) {
+  const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(n.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(0x3f800000)))};
+}
 
 template <>
 struct Vec<double> {

@@ -64,4 +64,20 @@ inline Vec<C> fma(Vec<C> a, Vec<C> b, Vec<C> c) {
   return a * b + c;
 }
 
+// The second where one is NaN.
+inline Vec<float> smaller(Vec<float> a, Vec<float> b) {
+  for (int j = 0; j < Vec<float>::width; ++j) b.v[j] = a.v[j] < b.v[j] ? a.v[j] : b.v[j];
+  return b;
+}
+inline Vec<float> larger(Vec<float> a, Vec<float> b) {
+  for (int j = 0; j < Vec<float>::width; ++j) b.v[j] = a.v[j] > b.v[j] ? a.v[j] : b.v[j];
+  return b;
+}
+
+// 2^n from 3 * 2^22 + n, |n| < 127.
+inline Vec<float> power_of_two(Vec<float> n) {
+  for (float& element : n.v) element = float_of((bits_of(element) << 23) + 0x3f800000u);
+  return n;
+}
+
 NORMKIT_END

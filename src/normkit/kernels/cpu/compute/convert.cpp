@@ -11,7 +11,10 @@ inline void widen_row(const Rows& row, int64_t count, bool plus_one, C* out) {
   const Scratch<T> packed(row.step == 1 ? 0 : count);
   const T* from = RowReader<T>{row, count, packed.data}(0);
   const Vec<C> one = Vec<C>::all(C(plus_one));
-  vectors<C>(0, count, [=](int64_t i, auto n) { store(out + i, load<C>(from + i, n) + one, n); });
+  vectors<C>(0, count, [=](int64_t i, auto n) {
+    expect(from + count + i);  // most often the row that comes next
+    store(out + i, load<C>(from + i, n) + one, n);
+  });
 }
 
 NORMKIT_END

@@ -1,9 +1,8 @@
 // Norms over rows, forward: which thread takes which row.
-#include "table.h"
+#include "modulation.h"
 
 #include "../common/addition.h"
 #include "../common/dispatch.h"
-#include "../common/forward.h"
 
 NORMKIT_BEGIN
 
@@ -39,6 +38,7 @@ NORMKIT_ONCE void rows_forward(const Forward& call, int64_t begin, int64_t end, 
   const bool packs_residual = call.add.present && call.add.residual.step != 1;
   const Scratch<double> packed(call.x.step == 1 ? 0 : N), residual(packs_residual ? N : 0);
   const RowReader<H> xs = {call.x, N, reinterpret_cast<H*>(packed.data)};
+  const Gains<C> gains(call.affine, norm);
   for (int64_t m = begin; m < end; ++m) {
     const H *x, *next;
     if (call.add.present) {
@@ -48,8 +48,7 @@ NORMKIT_ONCE void rows_forward(const Forward& call, int64_t begin, int64_t end, 
       x = xs(m);
       next = xs.after(m, x);
     }
-    const Gain<C> gain = gain_of<C>(call.affine, norm, m);
-    forward_row<C, Center>(x, next, static_cast<Y*>(call.y) + m * N, gain, norm, helpers);
+    forward_row<C, Center>(x, next, static_cast<Y*>(call.y) + m * N, gains(m), norm, helpers);
   }
 }
 

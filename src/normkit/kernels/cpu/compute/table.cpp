@@ -10,4 +10,10 @@ const normkit::Table NORMKIT_NAME(NORMKIT_ISA) = {
     normkit::NORMKIT_ISA::narrow,
     normkit::NORMKIT_ISA::norm_forward,
     normkit::NORMKIT_ISA::norm_backward,
+    normkit::NORMKIT_ISA::gated_forward,
+    normkit::NORMKIT_ISA::gated_backward,
+    normkit::NORMKIT_ISA::channel_forward,
+    normkit::NORMKIT_ISA::channel_backward,
+    normkit::NORMKIT_ISA::groups_forward,
+    normkit::NORMKIT_ISA::groups_backward,
 };
