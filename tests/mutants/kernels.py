@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.selections import bounds, norm
+from tests.mutants.selections import bounds, contract, norm
 
 _common = "kernels/cpu/common"
 _compute = "kernels/cpu/compute"
@@ -63,7 +63,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _moments(
         id="kernel-clamp-has-a-slope",
         family="eps place in backward",
-        tests=bounds("ln_clamp", "float32", "constant"),
+        tests=contract("derivatives", "every_subset_of_needed_gradients", "layer_norm_clamp"),
+        dtypes=("float64",),
         old="spread >= eps ? 1.0 : 0.0}",
         new="1.0}",
     ),

@@ -24,7 +24,8 @@ def package(tmp_path: Path) -> Path:
     """The library in miniature, where a package has it; one more file has nothing to include."""
     package = tmp_path / "clean" / "normkit"
     sources = write_sources(package / SOURCES).folder
-    shutil.copy(DISPATCH, sources / "common")
+    for header in (DISPATCH, DISPATCH.with_name("dtype.h")):
+        shutil.copy(header, sources / "common")
     (sources / "compute" / "alone.cpp").write_text("extern const int alone = 1;\n")
     return package
 
