@@ -123,8 +123,8 @@ MUTANTS: tuple[Mutant, ...] = (
         id="group-norm-layout-lost",
         family="memory format",
         tests=contract("modules", "memory_format_is_kept_and_changes_no_bit", "group_norm_image"),
-        old="        return _shaped(y, x, memory_format(x)), *statistics, n\n",
-        new="        return _shaped(y, x, torch.contiguous_format), *statistics, n\n",
+        old="_shaped(y, x, memory_format(x)), *statistics,",
+        new="_shaped(y, x, torch.contiguous_format), *statistics,",
     ),
     _op(
         id="group-norm-dgamma-in-half",

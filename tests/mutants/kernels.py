@@ -5,21 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.selections import bounds, norm
+from tests.mutants.selections import bounds, contract, norm
 
 _common = "kernels/cpu/common"
 _compute = "kernels/cpu/compute"
-_moments = partial(Mutant, file=f"{_common}/moments.h")
-_sums = partial(Mutant, file=f"{_common}/sums.h")
-_backward = partial(Mutant, file=f"{_common}/backward.h")
-_forward = partial(Mutant, file=f"{_common}/forward.h")
-_rescue = partial(Mutant, file=f"{_common}/rescue.h")
-_rows = partial(Mutant, file=f"{_common}/rows.h")
+_row_kernel = partial(Mutant, units=("norm_forward", "norm_backward"))
+_moments = partial(_row_kernel, file=f"{_common}/moments.h")
+_sums = partial(_row_kernel, file=f"{_common}/sums.h")
+_backward = partial(Mutant, file=f"{_common}/backward.h", units=("norm_backward",))
+_forward = partial(Mutant, file=f"{_common}/forward.h", units=("norm_forward",))
+_rescue = partial(_row_kernel, file=f"{_common}/rescue.h")
+_rows = partial(_row_kernel, file=f"{_common}/rows.h")
 _shares = partial(Mutant, file=f"{_compute}/parameter_sums.h")
 _binding = partial(Mutant, file="kernels/cpu/bindings/norm.cpp")
 _options = partial(Mutant, file="kernels/cpu/bindings/norm.h")
 
-_MIXED = ("bfloat16", "float32")
+_HALVES = ("bfloat16", "float16", "float32")
 
 
 def kernels(test: str, case: str = "") -> tuple[str, ...]:
@@ -28,6 +29,12 @@ def kernels(test: str, case: str = "") -> tuple[str, ...]:
     return norm("kernels", test + which)
 
 
+def reports(test: str) -> tuple[str, ...]:
+    """One case of the public reports."""
+    return norm("reports_numerics", test)
+
+
+_BESIDE = "31-torch.float32-layer_norm"
 _BLOCKS = kernels("threads_change_no_bit", "(700, 129)-torch.float32-layer_norm")
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -56,7 +63,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _moments(
         id="kernel-clamp-has-a-slope",
         family="eps place in backward",
-        tests=bounds("ln_clamp", "float32", "constant"),
+        tests=contract("derivatives", "every_subset_of_needed_gradients", "layer_norm_clamp"),
+        dtypes=("float64",),
         old="spread >= eps ? 1.0 : 0.0}",
         new="1.0}",
     ),
@@ -84,22 +92,22 @@ MUTANTS: tuple[Mutant, ...] = (
     _moments(
         id="kernel-rest-of-the-mean-dropped",
         family="rest of the mean dropped",
-        tests=norm("reports_numerics", "a_mean_far_above_the_spread"),
+        tests=reports("a_mean_far_above_the_spread[1000000.0-layer_norm_cpu]"),
         old="    if constexpr (Center) x = (x - mean) - rest;\n",
         new="    if constexpr (Center) x = x - mean;\n",
     ),
     _moments(
         id="kernel-padded-lanes-counted",
         family="padded lanes counted",
-        tests=norm("reports_numerics", "widths_that_are_no_power_of_two"),
+        tests=reports("widths_that_are_no_power_of_two[100-layer_norm_cpu]"),
         old="const Vec<C> d = only(load<C>(x + i, n) - mean, n);",
         new="const Vec<C> d = load<C>(x + i, n) - mean;",
     ),
     _moments(
         id="kernel-rstd-in-half",
         family="rstd in half",
-        tests=norm("reports_numerics", "nothing_is_saved_in_half_precision"),
-        dtypes=("bfloat16", "float16", "float32"),
+        tests=reports("nothing_is_saved_in_half_precision[torch.bfloat16-layer_norm_cpu]"),
+        dtypes=_HALVES,
         old="  m.inverse = C(1.0 / by.value);\n",
         new="  m.inverse = C(widened(narrowed<BFloat16>(1.0 / by.value)));\n",
     ),
@@ -113,7 +121,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _moments(
         id="kernel-eps-hides-an-overflow",
         family="rescue never taken",
-        tests=norm("extremes", "a_constant_float64_row_gives_exactly_the_bias"),
+        tests=norm("extremes", "a_constant_float64_row_gives_exactly_the_bias[1e+308-clamp]"),
         dtypes=("float64",),
         old="std::isfinite(variance) && squares_well",
         new="squares_well",
@@ -170,10 +178,17 @@ MUTANTS: tuple[Mutant, ...] = (
     _sums(
         id="kernel-tail-unmasked",
         family="tail rows unmasked",
-        tests=kernels("what_lies_beside_a_tensor_is_neither_read_nor_written"),
-        dtypes=("bfloat16", "float16", "float32", "float64"),
+        tests=kernels("what_lies_beside_a_tensor_is_neither_read_nor_written", _BESIDE),
         old="  if (i < end) add(lanes[0], i, int(end - i));\n",
         new="  if (i < end) add(lanes[0], i, Full{});\n",
+    ),
+    _sums(
+        id="kernel-writes-past-the-end",
+        family="tail rows unmasked",
+        tests=norm("kernel_isas", "within_the_bound_and_the_memory[baseline]"),
+        dtypes=("bfloat16", "float16", "float32", "float64"),
+        old="  if (i < end) step(i, int(end - i));\n",
+        new="  if (i < end) step(i, Full{});\n",
     ),
     _sums(
         id="kernel-long-rows-lose-a-chunk",
@@ -206,8 +221,11 @@ MUTANTS: tuple[Mutant, ...] = (
     _backward(
         id="kernel-dgamma-of-the-unrounded",
         family="rounding order swapped",
-        tests=norm("options", "gradient_of_the_gain_sees_the_value_that_it_multiplied"),
-        dtypes=("bfloat16", "float16", "float32"),
+        tests=norm(
+            "options",
+            "gradient_of_the_gain_sees_the_value_that_it_multiplied[torch.bfloat16-cpu]",
+        ),
+        dtypes=_HALVES,
         old="const Vec<C> kept = round ? rounded<C, T>(x_hat) : x_hat;",
         new="const Vec<C> kept = x_hat;",
     ),
@@ -221,8 +239,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _forward(
         id="kernel-rounded-after-the-gain",
         family="rounding order swapped",
-        tests=norm("rms_norm", "rounding_as_llama_and_as_gemma"),
-        dtypes=("bfloat16", "float16", "float32"),
+        tests=norm("rms_norm", "rounding_as_llama_and_as_gemma[torch.bfloat16]"),
+        dtypes=_HALVES,
         old="      if (round) value = rounded<C, T>(value);\n",
         new="",
     ),
@@ -243,16 +261,17 @@ MUTANTS: tuple[Mutant, ...] = (
     _shares(
         id="kernel-dgamma-without-blocks",
         family="dgamma in half",
-        tests=norm("reports_numerics", "parameter_gradients_do_not_stop_growing"),
-        dtypes=("bfloat16", "float16", "float32"),
+        tests=kernels("small_gradients_after_a_large_one_are_not_lost", "layer_norm"),
         old="constexpr int64_t kRows = 16;",
         new="constexpr int64_t kRows = int64_t(1) << 40;",
     ),
     _shares(
         id="kernel-dgamma-of-a-block-in-half",
         family="dgamma in half",
-        tests=norm("reports_numerics", "parameter_gradients_of_a_mean_loss_and_of_one_sign"),
-        dtypes=("bfloat16", "float16", "float32"),
+        tests=reports(
+            "parameter_gradients_of_a_mean_loss_and_of_one_sign[torch.bfloat16-layer_norm_cpu]"
+        ),
+        dtypes=_HALVES,
         old="    store(sum + i, load<double>(sum + i, n) + load<double>(values + i, n), n);\n",
         new=(
             "    double part[8] = {};\n"
@@ -271,8 +290,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _rows(
         id="kernel-int32-offset",
         family="int32 offset",
-        tests=kernels("offsets_beyond_32_bits"),
-        dtypes=("bfloat16",),
+        tests=kernels("offsets_beyond_32_bits", "layer_norm"),
+        dtypes=_HALVES,
         old="    if (rows.axes > 0) offset += m * rows.strides[0];\n",
         new="    if (rows.axes > 0) offset += int32_t(m * rows.strides[0]);\n",
     ),
@@ -286,7 +305,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _binding(
         id="kernel-dy-read-with-the-strides-of-x",
         family="wrong stride of dy",
-        tests=kernels("expanded_tensors_are_read_in_place"),
+        tests=kernels("expanded_tensors_are_read_in_place", "layer_norm"),
         old="    call.dy = dy_rows.rows;\n",
         new=(
             "    call.dy = dy_rows.rows;\n"
@@ -297,8 +316,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _binding(
         id="kernel-dy-overwritten",
         family="dy overwritten",
-        tests=kernels("what_lies_beside_a_tensor_is_neither_read_nor_written"),
-        dtypes=("bfloat16", "float16", "float32", "float64"),
+        tests=kernels("what_lies_beside_a_tensor_is_neither_read_nor_written", _BESIDE),
         old="  const Tensor dx = needed & 1 ? empty(x.sizes(), dtype) : nothing(dtype);\n",
         new="  const Tensor dx = dy;\n",
     ),
@@ -306,10 +324,9 @@ MUTANTS: tuple[Mutant, ...] = (
         id="kernel-output-in-float32",
         family="output dtype wrong",
         tests=bounds("layer_norm", "bfloat16", "unit"),
-        dtypes=_MIXED,
-        old="  const Tensor y = empty("
-        "x.sizes(), flags.float32_output() ? Dtype::float32 : dtype);\n",
-        new="  const Tensor y = empty(x.sizes(), Dtype::float32);\n",
+        dtypes=_HALVES,
+        old="empty(x.sizes(), flags.float32_output() ? Dtype::float32 : dtype)",
+        new="empty(x.sizes(), Dtype::float32)",
     ),
     Mutant(
         id="kernel-one-plus-w-in-half",

@@ -23,6 +23,8 @@ class Mutant:
         new: what the bug makes of it.
         tests: files or node ids, relative to the root of the project; together they must fail.
         dtypes: of a bug in C++: all that its tests use; the fewer, the sooner it is compiled.
+        units: of a bug in a C++ header: those files of ``compute/`` that its tests run, such as
+            ``norm_forward``; none means every file that includes it.
         kernels: whether the tests run with the compiled kernels, as those of a bug in C++ always
             do; without, a bug in torch operations cannot hide behind them.
     """
@@ -34,6 +36,7 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
     dtypes: tuple[str, ...] = ("float32",)
+    units: tuple[str, ...] = ()
     kernels: bool = False
 
     @property

@@ -56,16 +56,26 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """How the tests of a bug are run: with the compiled kernels, and those compiled for what."""
+    """What is run for one bug, or for several that are tested alike.
 
+    Attributes:
+        tests: all of theirs.
+        kernels: whether the compiled kernels may run.
+        compiled: those in C++: all or none; their library is made first.
+    """
+
+    tests: Sequence[str]
     kernels: bool
-    dtypes: tuple[str, ...]  # none: the library that a user has
+    compiled: Sequence[Mutant]
 
     @classmethod
-    def of(cls, mutant: Mutant) -> Trial:
-        """What a bug asks for."""
-        dtypes = tuple(sorted(mutant.dtypes)) if mutant.compiled else ()
-        return cls(kernels=mutant.kernels or mutant.compiled, dtypes=dtypes)
+    def of(cls, mutants: Sequence[Mutant]) -> Trial:
+        """The trial of mutants that are alike."""
+        return cls(
+            tests=sorted({test for mutant in mutants for test in mutant.tests}),
+            kernels=mutants[0].kernels or mutants[0].compiled,
+            compiled=[mutant for mutant in mutants if mutant.compiled],
+        )
 
 
 @dataclass(frozen=True)
@@ -99,8 +109,7 @@ class Project:
         """
         with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
             mutant.plant(_copied(self.package, Path(folder)))
-            trial = Trial.of(mutant)
-            return self._outcome(mutant.id, mutant.tests, Path(folder), trial, mutant.file)
+            return self._outcome(mutant.id, Path(folder), Trial.of([mutant]), patched=True)
 
     def baselines(self, mutants: Iterable[Mutant]) -> Iterator[Outcome]:
         """Run all their tests on copies without any bug, which must survive them.
@@ -108,43 +117,39 @@ class Project:
         Bugs in C++ are tested with libraries that are made in another way than those of users:
         their tests must pass with such a library too.
         """
-        groups: dict[Trial, set[str]] = {}
+        groups: dict[tuple[object, ...], list[Mutant]] = {}
         for mutant in mutants:
-            groups.setdefault(Trial.of(mutant), set()).update(mutant.tests)
-        for trial, tests in groups.items():
+            dtypes = tuple(sorted(mutant.dtypes)) if mutant.compiled else ()
+            groups.setdefault((mutant.kernels, dtypes), []).append(mutant)
+        for group in groups.values():
             with tempfile.TemporaryDirectory(prefix="normkit-mutant-") as folder:
                 _copied(self.package, Path(folder))
-                yield self._outcome("no bug", sorted(tests), Path(folder), trial)
+                yield self._outcome("no bug", Path(folder), Trial.of(group), patched=False)
 
     def run_all(self, mutants: Sequence[Mutant], jobs: int) -> Iterator[Outcome]:
         """Run several at a time; outcomes come in the order of the list."""
         with ThreadPoolExecutor(jobs) as pool:
             yield from pool.map(self.run, mutants)
 
-    def _outcome(
-        self,
-        name: str,
-        tests: Sequence[str],
-        folder: Path,
-        trial: Trial,
-        touched: str | None = None,
-    ) -> Outcome:
-        """Compile the kernels where the trial has dtypes of theirs, then run the tests."""
+    def _outcome(self, name: str, folder: Path, trial: Trial, *, patched: bool) -> Outcome:
+        """Compile the kernels where the bug is in them, then run the tests."""
         start = time.monotonic()
-        if trial.dtypes and self.workshop is not None:
+        if trial.compiled and self.workshop is not None:
+            needed = set().union(*(self.workshop.touched(mutant) for mutant in trial.compiled))
+            package, dtypes = folder / self.package.name, trial.compiled[0].dtypes
             try:
-                self.workshop.furnish(folder / self.package.name, trial.dtypes, touched)
+                self.workshop.furnish(package, dtypes, needed, patched=patched)
             except WorkshopError as error:
                 seconds = time.monotonic() - start
                 return Outcome(id=name, verdict="broken", seconds=seconds, why=str(error))
-        code, output = self._pytest(tests, folder, trial.kernels)
+        code, output = self._pytest(trial.tests, folder, trial.kernels)
         seconds = time.monotonic() - start
         report = _report(folder)
         origin = report.get("origin")
         if origin and not Path(origin).is_relative_to(folder.resolve()):
             raise HarnessError(f"{name}: the tests imported normkit from {origin}, not the copy")
         library = report.get("library")
-        if trial.dtypes and library and not Path(library).is_relative_to(folder.resolve()):
+        if trial.compiled and library and not Path(library).is_relative_to(folder.resolve()):
             raise HarnessError(f"{name}: the tests used the kernels of {library}, not of the copy")
         verdict, why = _judge(code, report, output)
         return Outcome(id=name, verdict=verdict, seconds=seconds, why=why)

@@ -14,8 +14,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.mutants.mutant import Mutant
+
 SOURCES = "kernels/cpu"
 _DISPATCH = "common/dispatch.h"
+_CONVERTERS = {"compute/convert.cpp"}  # which ops of every dtype use
 _INCLUDE = re.compile(r'^\s*#include "(.+)"', re.MULTILINE)
 _FLAGS = ("-O0", "-w")
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -26,42 +29,58 @@ class WorkshopError(Exception):
 
 
 class Workshop:
-    """Objects of the sources as they are, each made when it is first needed."""
+    """Objects of the sources as they are, each made when it is first needed.
+
+    What a bug does not touch is compiled for float32 alone.
+    """
 
     def __init__(self, package: Path, folder: Path) -> None:
         self._clean = package / SOURCES
         self._folder = folder
         self._lock = threading.Lock()
 
-    def furnish(self, package: Path, dtypes: Sequence[str], touched: str | None = None) -> None:
-        """Put the library of a copy of the package into it; ``touched`` is what was patched there.
+    def touched(self, mutant: Mutant) -> set[str]:
+        """The files that must be compiled again for a bug."""
+        name = mutant.file.removeprefix(f"{SOURCES}/")
+        found = {unit for unit in units(self._clean) if name in reach(self._clean, unit)}
+        wanted = {f"compute/{unit}.cpp" for unit in mutant.units}
+        return {u for u in found if not wanted or u in wanted or u.startswith("bindings/")}
+
+    def furnish(
+        self, package: Path, dtypes: Sequence[str], needed: Iterable[str], *, patched: bool
+    ) -> None:
+        """Put the library of a copy of the package into it.
+
+        Args:
+            package: the copy.
+            dtypes: what the ``needed`` files are compiled for.
+            needed: files that the tests run.
+            patched: whether those are not the same as in the sources without a bug.
 
         Raises:
             WorkshopError: something does not compile.
         """
         sources = package / SOURCES
         narrow(sources, dtypes)
-        found = units(sources)
-        name = touched.removeprefix(f"{SOURCES}/") if touched else None
-        dirty = [unit for unit in found if name in reach(sources, unit)]
-        objects = self._objects([unit for unit in found if unit not in dirty], dtypes)
-        objects |= compiled(sources, dirty, package.parent / "objects")
+        every, needed = set(units(sources)), set(needed)
+        own = needed if patched else set()
+        for_dtypes = (needed | (every & _CONVERTERS)) - own
+        objects = self._objects(for_dtypes, dtypes)
+        objects |= self._objects(every - own - for_dtypes, ("float32",))
+        objects |= compiled(sources, sorted(own), package.parent / "objects")
         link(objects.values(), sources)
 
-    def _objects(self, wanted: Sequence[str], dtypes: Sequence[str]) -> dict[str, Path]:
+    def _objects(self, wanted: Iterable[str], dtypes: Sequence[str]) -> dict[str, Path]:
         """The objects of sources without a bug."""
         with self._lock:
             sources = self._narrowed(dtypes)
             every = self._folder / "every"  # what no dtype decides
             own = self._folder / "_".join(sorted(dtypes))
-            where = {u: own if _DISPATCH in reach(sources, u) else every for u in wanted}
-            made: dict[str, Path] = {}
+            where = {u: own if _DISPATCH in reach(sources, u) else every for u in sorted(wanted)}
             for folder in (every, own):
-                here = [u for u in wanted if where[u] == folder]
-                missing = [u for u in here if not _object(folder, u).exists()]
-                compiled(sources, missing, folder)
-                made |= {u: _object(folder, u) for u in here}
-            return made
+                here = [u for u in where if where[u] == folder]
+                compiled(sources, [u for u in here if not _object(folder, u).exists()], folder)
+            return {unit: _object(folder, unit) for unit, folder in where.items()}
 
     def _narrowed(self, dtypes: Sequence[str]) -> Path:
         sources = self._folder / f"sources-{'_'.join(sorted(dtypes))}"

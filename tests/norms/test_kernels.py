@@ -19,6 +19,7 @@ from tests.norms.kernel_norms import (
     parameters,
 )
 from tests.norms.regimes import DTYPES
+from tests.norms.row_norms import RowNorm, check
 from tests.norms.truth import row_truth
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -78,6 +79,14 @@ def test_rows_without_gradient_change_no_bit(norm: KernelNorm, extra: int, threa
     want = norm.all(x, dy, weight, bias)[2:]
     got = norm.all(torch.cat([x, more]), torch.cat([dy, 0 * more]), weight, bias)[2:]
     assert_same_bits([*got, *got], [*want, *want])
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_small_gradients_after_a_large_one_are_not_lost(name: str) -> None:
+    # 2^24 + 1 is 2^24 in float32: one after the other, 4095 ones would vanish.
+    dy = torch.ones(4096, 2)
+    dy[0] = 2.0**24
+    check(RowNorm(name, "cpu"), torch.randn(4096, 2), dy)
 
 
 @every_kernel
