@@ -63,9 +63,7 @@ def test_is_within_the_bound(options: dict[str, Any], dtype: torch.dtype, regime
             (dweight, truth.dweight, B * R * C, sum_scale(row_terms, axes=(0,)), "dw"),
             (dbias, truth.dbias, B * R, sum_scale(truth.bias_terms, axes=(0,)), "db"),
         ):
-            assert_within(
-                got, want, compute_dtype=compute, terms=terms, row_scale=scale, what=what
-            )
+            assert_within(got, want, compute_dtype=compute, terms=terms, row_scale=scale, what=what)
 
 
 def test_a_position_has_the_same_bits_wherever_it_stands() -> None:
