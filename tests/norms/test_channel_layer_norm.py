@@ -221,7 +221,7 @@ def test_torchs_encoder_layer_calls_it_in_evaluation_too(make: Any) -> None:
         (
             lambda: channel_layer_norm(torch.ones(2, 4), impl="cuda"),
             OptionError,
-            "channel_layer_norm: impl must be 'auto' or 'torch'; impl is 'cuda'.",
+            "channel_layer_norm: impl must be 'auto', 'torch' or 'cpu'; impl is 'cuda'.",
         ),
     ],
 )

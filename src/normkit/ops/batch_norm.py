@@ -96,8 +96,9 @@ class BatchNormFormula(ChannelFormula):
         n = x.new_tensor(x.numel() // max(x.shape[self.channel_axis], 1), dtype=torch.int64)
         if mask is not None:
             n = mask.sum()
-        if self._positions_together(x):
-            return *kernels.group_norm(x, weight, bias, mask, 0, self.eps), n
+        if self._in_samples(x):
+            y, mean, var = kernels.group_norm(x, weight, bias, mask, 0, self.eps)
+            return y.contiguous(memory_format=memory_format(x)), mean, var, n
         valid = None if mask is None else mask.reshape(1, -1)
         rows_x = self._rows(x)[None]
         y, mean, var = kernels.group_norm(rows_x, weight, bias, valid, 0, self.eps)
@@ -115,17 +116,19 @@ class BatchNormFormula(ChannelFormula):
     ) -> Gradients:
         """(dx, dweight, dbias)."""
         options, backward = (0, self.eps, bits(needed[:3])), kernels.group_norm_backward
-        if self._positions_together(x):
+        if self._in_samples(x):
             return only_needed(backward(dy, x, weight, bias, mask, *options), needed)
         valid = None if mask is None else mask.reshape(1, -1)
         rows_dy, rows_x = (self._rows(t)[None] for t in (dy, x))
         dx, *others = only_needed(backward(rows_dy, rows_x, weight, bias, valid, *options), needed)
         return None if dx is None else self._gradient(dx[0], x), *others
 
-    def _positions_together(self, x: Tensor) -> bool:
-        """Whether x is (B, C, *) in memory, with enough positions to read it in place."""
-        together = self.channel_axis == 1 and x.is_contiguous()
-        return together and math.prod(x.shape[2:]) >= _FEW_POSITIONS
+    def _in_samples(self, x: Tensor) -> bool:
+        """Whether a channel is read sample by sample, as (B, C, *) has it in memory.
+
+        The shape alone decides, so that memory formats give the same bits.
+        """
+        return self.channel_axis == 1 and math.prod(x.shape[2:]) >= _FEW_POSITIONS
 
     def _part(
         self, x_CR: Tensor, weight_C: Tensor | None, bias_C: Tensor | None, valid_R: Tensor | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +16,6 @@ from normkit.ops.registration import register
 from normkit.ops.row_kernel import bits, flags, only_needed
 from normkit.ops.rows import memory_format
 from normkit.spec.norm import EpsPlace
-
-_FEW_POSITIONS = 8
 
 
 @dataclass(frozen=True)
@@ -98,11 +95,9 @@ class ChannelLayerNormFormula(Formula):
 def _positions_together(x: Tensor, channel_axis: int) -> bool:
     """Whether the kernel for positions that lie side by side is to be used.
 
-    It works on vectors of positions; where there are few, or the channels are together in memory,
-    the kernel for rows does better.
+    The layout alone decides, so that a position has the same bits whatever stands beside it.
     """
-    positions = math.prod(x.shape[channel_axis + 1 :])
-    return positions >= _FEW_POSITIONS and x.stride(channel_axis) != 1
+    return channel_axis < x.dim() - 1 and x.stride(channel_axis) != 1
 
 
 channel_layer_norm = register("channel_layer_norm", ChannelLayerNormFormula)
