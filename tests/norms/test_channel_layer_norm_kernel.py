@@ -1,4 +1,4 @@
-"""channel_layer_norm where the compiled kernel works on tiles of positions: bound, order, layouts."""
+"""channel_layer_norm where a kernel works on tiles of positions: bound, order, layouts."""
 
 from __future__ import annotations
 
