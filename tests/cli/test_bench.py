@@ -268,7 +268,7 @@ def test_a_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         "all norms 50 25.0% 20 12.5%",
         "whole step 200 160",
         "",
-        "1 norms replaced by ours. Left as they are: bn.",
+        "1 norm replaced by ours. Left as they are: bn.",
         "Norms: 0.40 of their time before. Step: 1.25x as fast as before; free norms would make "
         "it 1.33x as fast at most (Amdahl).",
     ]

@@ -122,8 +122,8 @@ def test_hessian_equals_double_backward(case: Case) -> None:
 def test_vmap_and_gradients_per_sample(case: Case) -> None:
     f, (x, *parameters) = as_function(case, case.layer())
     x = x.detach()
-    mapped = vmap(lambda t: f(t, *parameters))(x)
-    torch.testing.assert_close(mapped, f(x, *parameters), rtol=1e-13, atol=1e-13)
+    got = vmap(lambda t: f(t, *parameters))(x)  # by the formula, beside a kernel
+    torch.testing.assert_close(got, f(x, *parameters), rtol=1e-12, atol=1e-12)
     # also over an axis of the parameters, with one input for all
     if parameters:
         stacked = [torch.stack([p, 2 * p]) for p in parameters]

@@ -144,9 +144,10 @@ def model_table(report: ModelReport) -> RenderableType:
         ("whole step", [(number(h.step.p50), "") for h in (report.before, report.after)]),
     ):
         table.add_row(name, "", *both[0], *both[1], style="bold")
+    count = len(report.swapped)
     left = f"Left as they are: {', '.join(report.left)}." if report.left else ""
     lines = [
-        f"{len(report.swapped)} norms replaced by ours. {left}".strip(),
+        f"{count} norm{'s' * (count != 1)} replaced by ours. {left}".strip(),
         f"Norms: {_times_faster(report)} of their time before. "
         f"Step: {_step_words(report)}; free norms would make it "
         f"{report.before.ceiling:.2f}x as fast at most (Amdahl).",

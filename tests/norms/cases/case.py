@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ class Case:
         twin: torch's layer that means the same, or None.
         training: mode that the contract runs it in.
         image: x is (B, C, H, W), and its memory format is kept.
+        layout_bits: the strides of x change no bit; else a kernel for each layout adds in its own
+            order.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Case:
     twin: Callable[..., nn.Module] | None = None
     training: bool = True
     image: bool = False
+    layout_bits: bool = True
 
     def layer(self, dtype: torch.dtype = torch.float64, **kwargs: Any) -> nn.Module:
         """A layer with random parameters and statistics."""
@@ -57,6 +60,14 @@ class Case:
     def input(self, dtype: torch.dtype = torch.float64) -> Tensor:
         """A random input."""
         return torch.randn(self.shape, dtype=torch.float64).to(dtype)
+
+    def check_layouts(self, first: Sequence[Tensor], second: Sequence[Tensor]) -> None:
+        """Compare what two layouts of one input gave."""
+        for a, b in zip(first, second, strict=True):
+            if self.layout_bits:
+                assert torch.equal(a, b)
+            else:
+                torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
     def arguments(self, x: Tensor) -> tuple[Tensor, ...]:
         """All arguments of forward for this x."""

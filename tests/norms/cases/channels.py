@@ -45,6 +45,7 @@ def _channel(name: str, shape: tuple[int, ...], **rest: Any) -> Case:
         op="channel_layer_norm",
         row=(4,) if rest.get("channel_axis") == -1 else None,
         image=len(shape) == 4,
+        layout_bits=False,
     )
 
 

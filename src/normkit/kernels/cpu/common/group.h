@@ -50,6 +50,19 @@ inline int64_t valid_in(const Segments& segments, const Runs& runs) {
   return n;
 }
 
+// A sum of very many numbers (a mask can cut a group into any number of runs): what each addition
+// loses is kept beside it (Neumaier 1974).
+struct Total {
+  double sum = 0, lost = 0;
+
+  void add(double value) {
+    const double next = sum + value;
+    lost += std::fabs(sum) >= std::fabs(value) ? (sum - next) + value : (value - next) + sum;
+    sum = next;
+  }
+  double value() const { return lost == lost ? sum + lost : sum; }  // infinities lose NaN
+};
+
 template <class C>
 struct GroupMoments {
   Moments<C> in;      // where C could square the elements
@@ -84,16 +97,16 @@ NORMKIT_ONCE GroupMoments<C> group_moments(const Planes& x, const Segments& segm
   m.n = valid_in(segments, runs);
   m.in.in_range = true;
   if (m.n == 0) return m;
-  double sum = 0, rest = 0, square = 0;
+  Total sum, rests, square;
   over_runs(segments, runs, [&](Segment s, Run run) {
     const T* from = at<T>(x, s) + run.begin;
     double part[1];
     row_sums<C, 1>(run.end - run.begin, nullptr, [=](Terms<C, 1>& to, int64_t i, auto n) {
       to.sum[0] = to.sum[0] + load<C>(from + i, n);
     }, part);
-    sum += part[0];
+    sum.add(part[0]);
   });
-  m.in.mean = C(sum / m.n);
+  m.in.mean = C(sum.value() / m.n);
   const Vec<C> mean = Vec<C>::all(m.in.mean);
   over_runs(segments, runs, [&](Segment s, Run run) {
     const T* from = at<T>(x, s) + run.begin;
@@ -103,13 +116,13 @@ NORMKIT_ONCE GroupMoments<C> group_moments(const Planes& x, const Segments& segm
       to.sum[0] = to.sum[0] + d;
       to.sum[1] = fma(d, d, to.sum[1]);
     }, part);
-    rest += part[0];
-    square += part[1];
+    rests.add(part[0]);
+    square.add(part[1]);
   });
-  rest /= m.n;
+  const double rest = rests.value() / m.n;
   m.in.rest = C(rest);
   m.mean = double(m.in.mean) + rest;
-  const double variance = square / m.n - rest * rest;
+  const double variance = square.value() / m.n - rest * rest;
   m.var = variance < 0 ? 0.0 : variance;
   Norm norm = {};
   norm.eps = segments.groups.eps;

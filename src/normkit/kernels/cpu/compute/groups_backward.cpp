@@ -19,6 +19,9 @@ struct Work {
   const Segments segments;
   const Runs& runs;
   const GroupMoments<C> m;
+  Total means, slopes;
+  Total of_segment[2] = {};  // the shares of those that were worked on last
+  int64_t last = -1;
   double mean = 0, slope = 0;
 
   Work(const GroupsBackward& call, const Runs& runs, int64_t u)
@@ -31,8 +34,8 @@ struct Work {
     clear_shares();
     if (m.n == 0) return clear_gaps();
     over_runs(segments, runs, [&](Segment s, Run run) { add_run(s, run); });
-    mean /= m.n;
-    slope /= m.n;
+    mean = means.value() / m.n;
+    slope = slopes.value() / m.n;
     if (call.dx == nullptr) return;
     over_runs(segments, runs, [&](Segment s, Run run) { write_run(s, run); });
     clear_gaps();
@@ -73,11 +76,20 @@ struct Work {
         sums[1] += widened(dy[i]);
       }
     }
-    if (call.dgain != nullptr) call.dgain[share(s)] += sums[0];
-    if (call.dbias != nullptr) call.dbias[share(s)] += sums[1];
+    add_shares(share(s), sums);
     const double gain = of_channel<C>(call.affine.gain, s.c, 1);
-    slope += gain * sums[0];
-    mean += gain * sums[1];
+    slopes.add(gain * sums[0]);
+    means.add(gain * sums[1]);
+  }
+
+  void add_shares(int64_t place, const double (&sums)[2]) {
+    double* const to[2] = {call.dgain, call.dbias};
+    for (int k = 0; k < 2; ++k) {
+      if (place != last) of_segment[k] = {};
+      of_segment[k].add(sums[k]);
+      if (to[k] != nullptr) to[k][place] = of_segment[k].value();
+    }
+    last = place;
   }
 
   void write_run(Segment s, Run run) const {
