@@ -196,7 +196,8 @@ def test_which_norms_are_swapped(dtype: torch.dtype) -> None:
         old, new = before[number], model[number]
         assert all(new.get_parameter(n) is p for n, p in old.named_parameters())
         torch.testing.assert_close(new(x), old(x))
-    assert model[2].rounding == "before_gain"
+    if dtype == torch.bfloat16:  # in float32 the conventions differ by less than the kernels do
+        assert model[2].rounding == "before_gain"
     assert model[3].zero_centred
     assert torch.equal(model[3].weight, torch.zeros(8, dtype=dtype))  # drawn to compare, put back
 

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """channel_layer_norm where the kernel works on tiles of positions: bound, order, layouts."""
-=======
-"""channel_layer_norm where a kernel works on tiles of positions: bound, order, layouts."""
->>>>>>> 8d68c898720a5ae10010ac167a11dc47c85b20f4
 
 from __future__ import annotations
 
