@@ -33,7 +33,7 @@ def channel_layer_norm(
         impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        y in the shape and dtype of x, the bits that layer_norm gives with the channels last.
+        y in the shape, dtype and memory format of x; what layer_norm gives with the channels last.
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.

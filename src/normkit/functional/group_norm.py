@@ -41,7 +41,8 @@ def group_norm(
         impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        y in the shape and dtype of x; computed in float64 (float32 on a device without it).
+        y in the shape and dtype of x. The compiled kernel computes in float32
+        (float64 for float64 input), torch operations in float64 where the device has it.
 
     Raises:
         ShapeError, DtypeError, OptionError: each with a sentence that says what to type.
