@@ -285,7 +285,7 @@ ONE = torch.ones(1)
         (
             lambda: dynamic_tanh(torch.ones(2, 4), 4, ONE, impl="triton"),
             OptionError,
-            "dynamic_tanh: impl must be 'auto' or 'torch'; impl is 'triton'.",
+            "dynamic_tanh: impl must be 'auto', 'torch' or 'cpu'; impl is 'triton'.",
         ),
     ],
 )

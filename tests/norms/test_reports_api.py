@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import normkit
 from normkit import functional
-from normkit.errors import DtypeError, ShapeError
+from normkit.errors import DtypeError, ImplError, ShapeError
 from tests.norms.named import (
     BATCHES,
     SHAPES,
@@ -58,6 +58,10 @@ def test_any_pair_of_dtypes(
     x = torch.randn(6, 6).to(x_dtype)
     weight = None if weight_dtype is None else torch.randn(6).to(weight_dtype)
     bias = None if bias_dtype is None else torch.randn(6).to(bias_dtype)
+    if norm.impl == "cpu" and weight_dtype is F64:  # a kernel would have to round it
+        with pytest.raises(ImplError):
+            norm(x, weight, bias)
+        return
     y = norm(x, weight, bias)
     assert y.dtype == x_dtype
     check_output(norm, y, x, weight, bias)

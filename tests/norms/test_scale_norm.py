@@ -45,6 +45,28 @@ def check(
     compute = F64 if impl == "torch" else torch.promote_types(x.dtype, torch.float32)
     assert leaf.grad is not None
     assert gain.grad is not None
+    (Y, y_scale), (DX, dx_scale), (DGAIN, dgain_scale) = truths(x, dy, weight, place, eps, centred)
+    return [
+        assert_within(
+            got,
+            narrow(truth).reshape(got.shape),
+            compute_dtype=compute,
+            terms=terms,
+            row_scale=narrow(scale),
+            what=what,
+        )
+        for what, got, truth, scale, terms in (
+            ("y", y.detach(), Y, y_scale, x.shape[1]),
+            ("dx", leaf.grad, DX, dx_scale, x.shape[1]),
+            ("dweight", gain.grad, DGAIN, dgain_scale, x.numel()),
+        )
+    ]
+
+
+def truths(
+    x: Tensor, dy: Tensor, weight: Tensor, place: Any, eps: float, centred: bool
+) -> tuple[tuple[Any, Any], ...]:
+    """(value, scale of its terms) of y, dx and dweight, in 80-bit floats."""
     X, DY, e = wide(x), wide(dy), Wide(eps)
     root_n = np.sqrt(Wide(x.shape[1]))
     g = root_n * (1 + wide(weight)) if centred else wide(weight)
@@ -60,21 +82,7 @@ def check(
     top = np.abs(u).max(-1, keepdims=True)
     of_dx = np.abs(DY).max(-1, keepdims=True) + top * np.abs(DY * u).sum(-1, keepdims=True)
     of_dgain = (np.abs(DY) * top).sum() * (root_n if centred else 1)
-    return [
-        assert_within(
-            got,
-            narrow(truth).reshape(got.shape),
-            compute_dtype=compute,
-            terms=terms,
-            row_scale=narrow(scale),
-            what=what,
-        )
-        for what, got, truth, scale, terms in (
-            ("y", y.detach(), g * u, np.abs(g) * top, x.shape[1]),
-            ("dx", leaf.grad, dx, np.abs(g) / d * of_dx, x.shape[1]),
-            ("dweight", gain.grad, dgain, of_dgain, x.numel()),
-        )
-    ]
+    return (g * u, np.abs(g) * top), (dx, np.abs(g) / d * of_dx), (dgain, of_dgain)
 
 
 @pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES.keys())

@@ -75,7 +75,8 @@ def qk_norm(
     Source: Henry et al. 2020, arXiv:2010.04245 (l2); Dehghani et al. 2023, arXiv:2302.05442.
 
     Example:
-        >>> qk_norm(torch.tensor([3.0, 4.0]), torch.tensor([0.0, 2.0]), kind="l2", scale=10.0)
+        >>> q, k = torch.tensor([3.0, 4.0]), torch.tensor([0.0, 2.0])
+        >>> qk_norm(q, k, kind="l2", scale=10.0, impl="torch")
         (tensor([6., 8.]), tensor([0., 1.]))
     """
     who = "qk_norm"

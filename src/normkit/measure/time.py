@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,11 +85,7 @@ def quantile(values: Sequence[float], part: float) -> float:
         >>> quantile([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.2)
         2.0
     """
-    if len(values) == 1:
-        return values[0]
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    # Between two equal values the method may land a rounding beside them.
-    return min(max(cuts[round(100 * part) - 1], min(values)), max(values))
+    return torch.tensor(values, dtype=torch.float64).quantile(part).item()
 
 
 def cpu_clock(function: Function, calls: int) -> float:
