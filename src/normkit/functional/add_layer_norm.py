@@ -45,7 +45,7 @@ def add_layer_norm(
         impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        (y, h): y in the dtype of x, h in the dtype that x and residual promote to. y is the norm
+        AddNormOutput: y in the dtype of x, h in the dtype that x and residual promote to. y is the norm
         of h as it is returned, rounded. Of all these tensors, h and weight are kept for backward.
 
     Raises:
@@ -94,8 +94,7 @@ def dropout_add_layer_norm(
     pass and never stored.
 
     Args:
-        x, residual, normalized_shape, weight, bias, eps, alpha, eps_place, zero_centred, inplace,
-            impl: as in :func:`add_layer_norm`.
+        x, residual: as in :func:`add_layer_norm`, and so is all that is not named here.
         p: the probability that an element of x is dropped.
         training: False switches dropout off.
         seed: 64 bits, as an integer or as a torch.int64 tensor of shape (). None draws one from

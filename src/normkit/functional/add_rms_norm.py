@@ -51,7 +51,7 @@ def add_rms_norm(
         impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        (y, h): y in the dtype of x, h in the dtype that x and residual promote to. y is the norm
+        AddNormOutput: y in the dtype of x, h in the dtype that x and residual promote to. y is the norm
         of h as it is returned, rounded. Of all these tensors, h and weight are kept for backward.
 
     Raises:
@@ -99,8 +99,7 @@ def dropout_add_rms_norm(
     """``h = dropout(x) + alpha * residual`` and ``y = rms_norm(h)``, both returned.
 
     Args:
-        x, residual, normalized_shape, weight, eps, bias, alpha, eps_place, zero_centred, rounding,
-            inplace, impl: as in :func:`add_rms_norm`.
+        x, residual: as in :func:`add_rms_norm`, and so is all that is not named here.
         p, training, seed: as in :func:`dropout_add_layer_norm`.
 
     Returns:
