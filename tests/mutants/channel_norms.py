@@ -16,8 +16,8 @@ _X_HAT = "    x_hat = (around / (var + eps).sqrt()).reshape(x_MKR.shape)\n"
 _VARIANCE = "    var = mean_square(around, valid_MN)\n"
 _GATHERED = norm("group_norm", "masked_equals_the_gathered_computation")
 _INSTANCE_GATHERED = norm("instance_norm", "masked_equals_the_gathered_computation")
-_TINY = norm("group_norm", "bounds[whole-torch.float32-tiny]")
-_UNIT = norm("group_norm", "bounds[whole-torch.float32-unit]")
+_TINY = norm("group_norm", "bounds[torch-whole-torch.float32-tiny]")
+_UNIT = norm("group_norm", "bounds[torch-whole-torch.float32-unit]")
 
 MUTANTS: tuple[Mutant, ...] = (
     _formula(

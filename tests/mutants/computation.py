@@ -288,7 +288,8 @@ MUTANTS: tuple[Mutant, ...] = (
         old="        gradients, tensors, needed = args[:given], args[given:count], args[count]\n",
         new=(
             "        gradients, needed = args[:given], args[count]\n"
-            "        tensors = (args[given], None, *args[given + 2 : count])\n"
+            "        ones = torch.ones_like(args[given + 1])\n"
+            "        tensors = (args[given], ones, *args[given + 2 : count])\n"
         ),
     ),
 )
