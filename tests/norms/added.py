@@ -16,6 +16,7 @@ from normkit.functional import AddNormOutput
 from normkit.measure import Margin, assert_within, input_gradient_scale, output_scale, sum_scale
 from tests.norms.cases import Case
 from tests.norms.cases.case import built, seeded
+from tests.norms.impls import IMPLS
 from tests.norms.truth import row_truth
 
 P = 0.25
@@ -69,7 +70,6 @@ class Added:
 
 
 NAMES = ("add_layer_norm", "add_rms_norm", "dropout_add_layer_norm", "dropout_add_rms_norm")
-IMPLS = ("torch", "cpu")
 ADDED = tuple(map(Added, NAMES))
 EVERY = tuple(Added(name, impl) for impl in IMPLS for name in NAMES)
 
