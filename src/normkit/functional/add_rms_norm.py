@@ -51,8 +51,8 @@ def add_rms_norm(
         impl: ``auto``, or the one that must run: ``torch`` or ``cpu``.
 
     Returns:
-        AddNormOutput: y in the dtype of x, h in the dtype that x and residual promote to. y is the norm
-        of h as it is returned, rounded. Of all these tensors, h and weight are kept for backward.
+        AddNormOutput: y in the dtype of x, h in the dtype that x and residual promote to. y is the
+        norm of h as it is returned, rounded. Of all these tensors, h and weight are kept for backward.
 
     Raises:
         ShapeError, DtypeError, OptionError, StateError: each with a sentence that says what to
