@@ -52,7 +52,8 @@ def add_rms_norm(
 
     Returns:
         AddNormOutput: y in the dtype of x, h in the dtype that x and residual promote to. y is the
-        norm of h as it is returned, rounded. Of all these tensors, h and weight are kept for backward.
+        norm of h as it is returned, rounded. Of all these tensors, h and weight are kept for the
+        backward pass.
 
     Raises:
         ShapeError, DtypeError, OptionError, StateError: each with a sentence that says what to
