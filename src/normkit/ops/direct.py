@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from normkit.kernels import cpu
+from normkit.ops.kernel import DTYPES
 
 _overloads: dict[str, Any] = {}
 
@@ -17,18 +18,16 @@ def direct(op: str, x: Tensor, parameters: dict[str, Any], eps: float) -> Tensor
     """y by the compiled op, for a norm over the last axis with a weight and without options.
 
     None where another path has to be taken, or has to say what is wrong: gradients are on, a
-    transform or a compiler looks on, x is no plain tensor, or the kernel refuses shapes or dtypes.
+    transform or a compiler looks on, x is not a plain tensor, or shapes and dtypes are not those
+    that a layer usually has.
     """
-    weight = parameters.get("weight")
-    if weight is None or type(x) is not Tensor or not _gradients_off():
+    weight, bias = parameters.get("weight"), parameters.get("bias")
+    if weight is None or not _gradients_off() or not _usual(x, weight, bias):
         return None
     overload = _overloads.get(op) or _look_up(op)
     if overload is None:
         return None
-    try:
-        y: Tensor = overload(x, weight, parameters["bias"], 1, eps, 0)
-    except RuntimeError:
-        return None
+    y: Tensor = overload(x, weight, bias, 1, eps, 0)
     return y
 
 
@@ -38,6 +37,20 @@ def _gradients_off() -> bool:
         or torch.is_grad_enabled()
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
+    )
+
+
+def _usual(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    return (
+        type(x) is Tensor
+        and x.is_cpu
+        and x.layout is torch.strided
+        and not x.is_nested
+        and x.dtype in DTYPES
+        and (weight.dtype is x.dtype or weight.dtype is torch.float32)
+        and (bias is None or (bias.dtype is weight.dtype and bias.is_cpu))
+        and weight.is_cpu
+        and x.shape[-1:] == weight.shape
     )
 
 

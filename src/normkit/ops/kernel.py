@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from normkit.errors import ImplError, sentence
 from normkit.kernels import cpu
 
-_DTYPES = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
+DTYPES = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
 _NOT_FLOATING = (torch.bool, torch.int64)  # a mask, the seed of dropout
 _PLAIN = (Tensor, nn.Parameter)
 
@@ -56,7 +56,7 @@ def _not_plain(tensors: Sequence[Tensor | None]) -> str | None:
             return f"a tensor is on {t.device}"
         if type(t) not in _PLAIN or t.layout != torch.strided:
             return f"a tensor is no plain one but a {type(t).__name__}"
-        if t.dtype not in _DTYPES and t.dtype not in _NOT_FLOATING:
+        if t.dtype not in DTYPES and t.dtype not in _NOT_FLOATING:
             return f"a tensor is {t.dtype}"
     return None
 
