@@ -27,6 +27,11 @@ def python_files() -> list[Path]:
     return [file for file in project_files() if file.suffix == ".py"]
 
 
+def cpp_files() -> list[Path]:
+    """Every file of the kernels."""
+    return [file for file in project_files() if file.suffix in (".cpp", ".h")]
+
+
 def label(file: Path) -> str:
     """Name a file from the root of the project; the id of a parametrized test."""
     return file.relative_to(ROOT).as_posix()

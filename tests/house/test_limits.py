@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.source import Function, functions, label, python_files
+from tests.house.source import Function, cpp_files, functions, label, python_files
 
 MAX_FILE_LINES = 300
 MAX_TEST_FILE_LINES = 400
+MAX_KERNEL_LINES = 400
+MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 40  # without the docstring
 MAX_PARAMETERS = 7  # without self and cls
 
@@ -35,6 +37,14 @@ def test_file_is_short(file: Path) -> None:
     limit = MAX_TEST_FILE_LINES if label(file).startswith("tests/") else MAX_FILE_LINES
     lines = len(file.read_text(encoding="utf-8").splitlines())
     assert lines <= limit, f"{label(file)} has {lines} lines, at most {limit}: split it by concept"
+
+
+@pytest.mark.parametrize("file", cpp_files(), ids=label)
+def test_cpp_file_is_short(file: Path) -> None:
+    """A file in C++ stays under its limit, and so do its lines, which no formatter breaks."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= MAX_KERNEL_LINES
+    assert [n for n, line in enumerate(lines, 1) if len(line) > MAX_COLUMNS] == []
 
 
 @pytest.mark.parametrize("file", python_files(), ids=label)

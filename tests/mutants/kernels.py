@@ -306,9 +306,9 @@ MUTANTS: tuple[Mutant, ...] = (
         id="kernel-dy-read-with-the-strides-of-x",
         family="wrong stride of dy",
         tests=kernels("expanded_tensors_are_read_in_place", "layer_norm"),
-        old="    call.dy = dy_rows.rows;\n",
+        old="    call.dgain = dweight.sums();\n",
         new=(
-            "    call.dy = dy_rows.rows;\n"
+            "    call.dgain = dweight.sums();\n"
             "    call.dy.step = rows.rows.step;\n"
             "    call.dy.strides[0] = rows.width;\n"
         ),

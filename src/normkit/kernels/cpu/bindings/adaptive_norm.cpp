@@ -34,14 +34,8 @@ Tensor forward(const Tensor& x, const Tensor& scale, const Maybe& shift, int64_t
   const RowsOf rows = rows_of(x, axes);
   const Modulated modulated(rows, scale, shift, axes);
   const Tensor y = empty(x.sizes(), rows.rows.dtype);
-  Forward call = {};
-  call.norm = norm_of(rows, center, eps, Flags{0});
-  call.affine = modulated.affine();
-  call.x = rows.rows;
-  call.y = y.mutable_data_ptr();
-  call.y_dtype = rows.rows.dtype;
-  call.pool = pool();
-  table().norm_forward(call);
+  const Norm norm = norm_of(rows, center, eps, Flags{0});
+  table().norm_forward(forward_of(rows, norm, modulated.affine(), y));
   return y;
 }
 
@@ -56,8 +50,9 @@ template <bool center>
 std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, const Tensor& scale,
                                             const Maybe& shift, int64_t axes, double eps,
                                             int64_t needed) {
-  const RowsOf rows = rows_of(x, axes), dy_rows = rows_of(dy, axes);
+  const RowsOf rows = rows_of(x, axes);
   const Dtype dtype = rows.rows.dtype;
+  const RowsOf dy_rows = rows_like(dy, rows, axes, dtype);
   Modulated modulated(rows, scale, shift, axes);
   Modulation& by = modulated.by;
   const bool gives[3] = {bool(needed & 1), bool(needed & 2), shift && needed & 4};
@@ -68,15 +63,8 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, c
   by.dscale_dtype = dtype_of(dscale);
   by.dshift = gives[2] ? dshift.mutable_data_ptr() : nullptr;
   by.dshift_dtype = dtype_of(dshift);
-  Backward call = {};
-  call.norm = norm_of(rows, center, eps, Flags{0});
-  call.affine = modulated.affine();
-  call.dy = dy_rows.rows;
-  call.x = rows.rows;
-  call.dx = gives[0] ? dx.mutable_data_ptr() : nullptr;
-  call.dx_dtype = dtype;
-  call.pool = pool();
-  table().norm_backward(call);
+  const Norm norm = norm_of(rows, center, eps, Flags{0});
+  table().norm_backward(backward_of(dy_rows, rows, norm, modulated.affine(), dx));
   return {dx, dscale, dshift};
 }
 

@@ -20,24 +20,20 @@ Tensor forward(const Tensor& x, const Tensor& residual, const Maybe& weight, con
                double dropout, int64_t seed) {
   const Flags flags = {bits};
   const RowsOf rows = rows_of(x, axes), others = rows_of(residual, axes);
-  STD_TORCH_CHECK(h.is_contiguous() && h.numel() == x.numel() && others.count == rows.count,
+  STD_TORCH_CHECK(h.is_contiguous() && h.numel() == x.numel() && others.count == rows.count &&
+                      others.width == rows.width,
                   "normkit: h and the residual must have the shape of x, h contiguous");
   const Dtype dtype = rows.rows.dtype, h_dtype = dtype_of(h);
   const Tensor y = empty(x.sizes(), dtype);
   if (rows.count == 0 || rows.width == 0) return y;
   const Parameter gain(weight, rows.width, h_dtype, flags.zero_centred());
   const Parameter shift(bias, rows.width, h_dtype, false);
-  Forward call = {};
-  call.norm = norm_of(rows, center, eps, flags);
-  call.affine = {gain.data(), shift.data(), 1};
-  call.x = rows.rows;
+  const Norm norm = norm_of(rows, center, eps, flags);
+  Forward call = forward_of(rows, norm, {gain.data(), shift.data(), 1}, y);
   call.add = addition(alpha, dropout, seed);
   call.add.residual = others.rows;
   call.add.h = h.mutable_data_ptr();
   call.add.h_dtype = h_dtype;
-  call.y = y.mutable_data_ptr();
-  call.y_dtype = dtype;
-  call.pool = pool();
   table().norm_forward(call);
   return y;
 }
@@ -50,33 +46,27 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
     int64_t axes, double eps, int64_t bits, double alpha, double dropout, int64_t seed,
     int64_t needed) {
   const Flags flags = {bits};
-  const RowsOf rows = rows_of(h, axes), dy_rows = rows_of(dy, axes);
-  const Dtype dtype = dy_rows.rows.dtype, h_dtype = rows.rows.dtype;
+  const RowsOf rows = rows_of(h, axes);
+  const Dtype dtype = dtype_of(dy), h_dtype = rows.rows.dtype;
+  const RowsOf dy_rows = rows_like(dy, rows, axes, dtype);
   STD_TORCH_CHECK(dtype == h_dtype || (is_half(dtype) && h_dtype == Dtype::float32) ||
                       (is_half(h_dtype) && dtype == Dtype::float32),
                   "normkit: dy and h have dtypes that do not go together");
-  STD_TORCH_CHECK(!dh || dtype_of(*dh) == h_dtype, "normkit: dh must have the dtype of h");
   const bool same = alpha == 1.0 && dropout == 0.0 && dtype == h_dtype;
   const Tensor dx = needed & 1 || (same && needed & 2) ? empty(h.sizes(), dtype) : nothing(dtype);
   const Tensor dresidual = same ? dx : needed & 2 ? empty(h.sizes(), h_dtype) : nothing(h_dtype);
   ParameterGradient dweight(weight, needed & 4), dbias(bias, needed & 8);
   if (rows.count > 0 && rows.width > 0) {
     const Parameter gain(weight, rows.width, h_dtype, flags.zero_centred());
-    const RowsOf dh_rows = dh ? rows_of(*dh, axes) : RowsOf{};
-    Backward call = {};
-    call.norm = norm_of(rows, center, eps, flags);
-    call.affine = {gain.data(), nullptr, 1};
-    call.dy = dy_rows.rows;
-    call.x = rows.rows;
+    const RowsOf dh_rows = dh ? rows_like(*dh, rows, axes, h_dtype) : RowsOf{};
+    const Norm norm = norm_of(rows, center, eps, flags);
+    Backward call = backward_of(dy_rows, rows, norm, {gain.data(), nullptr, 1}, dx);
     call.add = addition(alpha, dropout, seed);
     call.dh = dh ? &dh_rows.rows : nullptr;
-    call.dx = dx.numel() > 0 ? dx.mutable_data_ptr() : nullptr;
-    call.dx_dtype = dtype;
     call.dresidual = same || !(needed & 2) ? nullptr : dresidual.mutable_data_ptr();
     call.dresidual_dtype = h_dtype;
     call.dgain = dweight.sums();
     call.dbias = dbias.sums();
-    call.pool = pool();
     table().norm_backward(call);
   }
   return {dx, dresidual, dweight.result(), dbias.result()};

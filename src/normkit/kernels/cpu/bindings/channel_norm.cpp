@@ -11,7 +11,7 @@ Norm norm_of(const PlanesOf& x, double eps, Flags flags) {
 Tensor forward(const Tensor& x, const Maybe& weight, const Maybe& bias, int64_t axis, double eps,
                int64_t bits) {
   const Flags flags = {bits};
-  const PlanesOf planes = planes_of(x, axis, false);
+  const PlanesOf planes = planes_of(x, axis);
   const Dtype dtype = planes.planes.dtype;
   const Tensor y = empty(x.sizes(), dtype);
   if (planes.numel() == 0) return y;
@@ -27,9 +27,8 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, c
                                             const Maybe& bias, int64_t axis, double eps,
                                             int64_t bits, int64_t needed) {
   const Flags flags = {bits};
-  const PlanesOf planes = planes_of(x, axis, false), dys = planes_of(dy, axis, false);
+  const PlanesOf planes = planes_of(x, axis), dys = planes_like(dy, planes, axis);
   const Dtype dtype = planes.planes.dtype;
-  STD_TORCH_CHECK(dys.planes.dtype == dtype, "normkit: dy has another dtype than x");
   const Tensor dx = needed & 1 ? empty(x.sizes(), dtype) : nothing(dtype);
   ParameterGradient dweight(weight, needed & 2), dbias(bias, needed & 4);
   if (planes.numel() > 0) {

@@ -34,13 +34,8 @@ Tensor forward(const Tensor& x, const Tensor& gate, const Maybe& weight, const M
   if (rows.count == 0 || rows.width == 0) return y;
   const Parameter gain(weight, rows.width, dtype, flags.zero_centred());
   const Parameter shift(bias, rows.width, dtype, false);
-  Forward call = {};
-  call.norm = norm_of(rows, false, eps, flags);
-  call.affine = {gain.data(), shift.data(), 1};
-  call.x = rows.rows;
-  call.y = y.mutable_data_ptr();
-  call.y_dtype = dtype;
-  call.pool = pool();
+  const Norm norm = norm_of(rows, false, eps, flags);
+  Forward call = forward_of(rows, norm, {gain.data(), shift.data(), 1}, y);
   call.gating = &gating;
   table().gated_forward(call);
   return y;
@@ -52,7 +47,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
     const Tensor& dy, const Tensor& x, const Tensor& gate, const Maybe& weight, const Maybe& bias,
     int64_t axes, double eps, int64_t bits, int64_t gate_bits, int64_t needed) {
   const Flags flags = {bits};
-  const RowsOf rows = rows_of(x, axes), gates = rows_of(gate, axes), dy_rows = rows_of(dy, axes);
+  const RowsOf rows = rows_of(x, axes), gates = rows_of(gate, axes);
+  const RowsOf dy_rows = rows_like(dy, rows, axes, rows.rows.dtype);
   Gating gating = gating_of(gates, gate_bits);
   check(rows, gates, gating.groups);
   const Dtype dtype = rows.rows.dtype;
@@ -66,16 +62,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(
     gating.dgate = needed & 2 ? dgate.mutable_data_ptr() : nullptr;
     const Parameter gain(weight, rows.width, dtype, flags.zero_centred());
     const Parameter shift(bias, rows.width, dtype, false);
-    Backward call = {};
-    call.norm = norm_of(rows, false, eps, flags);
-    call.affine = {gain.data(), shift.data(), 1};
-    call.dy = dy_rows.rows;
-    call.x = rows.rows;
-    call.dx = needed & 1 ? dx.mutable_data_ptr() : nullptr;
-    call.dx_dtype = dtype;
+    const Norm norm = norm_of(rows, false, eps, flags);
+    Backward call = backward_of(dy_rows, rows, norm, {gain.data(), shift.data(), 1}, dx);
     call.dgain = dweight.sums();
     call.dbias = dbias.sums();
-    call.pool = pool();
     call.gating = &gating;
     table().gated_backward(call);
   }

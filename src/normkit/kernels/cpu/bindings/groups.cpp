@@ -11,9 +11,11 @@ struct Given {
   Groups groups;
 
   Given(const Tensor& t, const Maybe& valid, int64_t count, double eps)
-      : x(planes_of(t, 1, false)),
+      : x(planes_of(t, 1)),
         mask(valid ? torch::stable::contiguous(*valid) : t),
         groups{x.B, x.C, x.R, count > 0 && x.C > 0 ? x.C / count : 1, count == 0, eps, nullptr} {
+    STD_TORCH_CHECK(!valid || valid->numel() == x.B * x.R,
+                    "normkit: a mask must have one value for each position of each sample");
     if (valid) groups.valid = static_cast<const bool*>(mask.const_data_ptr());
   }
 };
@@ -47,9 +49,8 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, c
                                             double eps, int64_t needed) {
   const Given given(x, valid, count, eps);
   const Groups& groups = given.groups;
-  const PlanesOf dys = planes_of(dy, 1, false);
+  const PlanesOf dys = planes_like(dy, given.x, 1);
   const Dtype dtype = given.x.planes.dtype;
-  STD_TORCH_CHECK(dys.planes.dtype == dtype, "normkit: dy has another dtype than x");
   const Tensor dx = needed & 1 ? empty(x.sizes(), dtype) : nothing(dtype);
   ParameterGradient dweight(weight, needed & 2), dbias(bias, needed & 4);
   const Parameter gain(weight, groups.C, dtype, false);

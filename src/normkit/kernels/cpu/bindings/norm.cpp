@@ -14,14 +14,8 @@ Tensor forward(const Tensor& x, const Maybe& weight, const Maybe& bias, int64_t 
   if (rows.count == 0 || rows.width == 0) return y;
   const Parameter gain(weight, rows.width, dtype, flags.zero_centred());
   const Parameter shift(bias, rows.width, dtype, false);
-  Forward call = {};
-  call.norm = norm_of(rows, center, eps, flags);
-  call.affine = {gain.data(), shift.data(), 1};
-  call.x = rows.rows;
-  call.y = y.mutable_data_ptr();
-  call.y_dtype = flags.float32_output() ? Dtype::float32 : dtype;
-  call.pool = pool();
-  table().norm_forward(call);
+  const Norm norm = norm_of(rows, center, eps, flags);
+  table().norm_forward(forward_of(rows, norm, {gain.data(), shift.data(), 1}, y));
   return y;
 }
 
@@ -31,25 +25,17 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& dy, const Tensor& x, c
                                             const Maybe& bias, int64_t axes, double eps,
                                             int64_t bits, int64_t needed) {
   const Flags flags = {bits};
-  const RowsOf rows = rows_of(x, axes), dy_rows = rows_of(dy, axes);
+  const RowsOf rows = rows_of(x, axes);
   const Dtype dtype = rows.rows.dtype;
-  STD_TORCH_CHECK(dy_rows.rows.dtype == (flags.float32_output() ? Dtype::float32 : dtype) &&
-                      dy_rows.count == rows.count && dy_rows.width == rows.width,
-                  "normkit: dy must have the shape and dtype of y");
+  const RowsOf dy_rows = rows_like(dy, rows, axes, flags.float32_output() ? Dtype::float32 : dtype);
   const Tensor dx = needed & 1 ? empty(x.sizes(), dtype) : nothing(dtype);
   ParameterGradient dweight(weight, needed & 2), dbias(bias, needed & 4);
   if (rows.count > 0 && rows.width > 0) {
     const Parameter gain(weight, rows.width, dtype, flags.zero_centred());
-    Backward call = {};
-    call.norm = norm_of(rows, center, eps, flags);
-    call.affine = {gain.data(), nullptr, 1};
-    call.dy = dy_rows.rows;
-    call.x = rows.rows;
-    call.dx = needed & 1 ? dx.mutable_data_ptr() : nullptr;
-    call.dx_dtype = dtype;
+    const Norm norm = norm_of(rows, center, eps, flags);
+    Backward call = backward_of(dy_rows, rows, norm, {gain.data(), nullptr, 1}, dx);
     call.dgain = dweight.sums();
     call.dbias = dbias.sums();
-    call.pool = pool();
     table().norm_backward(call);
   }
   return {dx, dweight.result(), dbias.result()};

@@ -55,4 +55,9 @@ class ParameterGradient {
 
 Tensor nothing(Dtype dtype);
 
+// What every forward call over rows is asked, and every backward call; the rest is added to it.
+Forward forward_of(const RowsOf& x, const Norm& norm, const Affine& affine, const Tensor& y);
+Backward backward_of(const RowsOf& dy, const RowsOf& x, const Norm& norm, const Affine& affine,
+                     const Tensor& dx);  // dx may be `nothing`
+
 }  // namespace normkit

@@ -30,6 +30,30 @@ Tensor ParameterGradient::result() {
   return result_;
 }
 
+Forward forward_of(const RowsOf& x, const Norm& norm, const Affine& affine, const Tensor& y) {
+  Forward call = {};
+  call.norm = norm;
+  call.affine = affine;
+  call.x = x.rows;
+  call.y = y.mutable_data_ptr();
+  call.y_dtype = dtype_of(y);
+  call.pool = pool();
+  return call;
+}
+
+Backward backward_of(const RowsOf& dy, const RowsOf& x, const Norm& norm, const Affine& affine,
+                     const Tensor& dx) {
+  Backward call = {};
+  call.norm = norm;
+  call.affine = affine;
+  call.dy = dy.rows;
+  call.x = x.rows;
+  call.dx = dx.numel() > 0 ? dx.mutable_data_ptr() : nullptr;
+  call.dx_dtype = dtype_of(dx);
+  call.pool = pool();
+  return call;
+}
+
 Tensor nothing(Dtype dtype) {
   const int64_t none = 0;
   return empty({&none, 1}, dtype);

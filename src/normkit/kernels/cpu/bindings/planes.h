@@ -14,8 +14,11 @@ struct PlanesOf {
   int64_t numel() const { return B * C * R; }
 };
 
-// What lies before the axis is samples, what lies after it positions. Positions lie side by side,
-// or channels do: `channels_last` says which; a tensor where that is not so is copied.
-PlanesOf planes_of(const Tensor& t, int64_t axis, bool channels_last);
+// What lies before the axis is samples, what lies after it positions. Positions lie side by side;
+// a tensor where they do not is copied.
+PlanesOf planes_of(const Tensor& t, int64_t axis);
+
+// The same for a gradient, which must have the shape and dtype of `like`.
+PlanesOf planes_like(const Tensor& t, const PlanesOf& like, int64_t axis);
 
 }  // namespace normkit

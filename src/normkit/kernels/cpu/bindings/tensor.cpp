@@ -2,6 +2,15 @@
 
 namespace normkit {
 
+Dtype dtype_of(const Tensor& t) {
+  int32_t number = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &number));
+  const Dtype dtype = Dtype(number);
+  STD_TORCH_CHECK(dtype == Dtype::float32 || dtype == Dtype::float64 || is_half(dtype),
+                  "normkit: a tensor has a dtype that the kernels do not know");
+  return dtype;
+}
+
 Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef sizes, Dtype dtype) {
   constexpr int64_t most = 64;
   STD_TORCH_CHECK(sizes.size() <= most, "normkit: a tensor has more than 64 axes");
@@ -63,15 +72,20 @@ void run(int64_t begin, int64_t end, int64_t grain, Task task, void* context) {
 }  // namespace
 
 RowsOf rows_of(const Tensor& t, int64_t axes) {
-  const Dtype dtype = dtype_of(t);
-  STD_TORCH_CHECK(dtype == Dtype::float32 || dtype == Dtype::float64 || is_half(dtype),
-                  "normkit: a tensor has a dtype that the kernels do not know");
   STD_TORCH_CHECK(axes <= t.dim(), "normkit: a tensor has fewer axes than are normalised");
   RowsOf found = {t, {}, 0, 0};
   if (!describe(t, axes, found)) {
     found.owner = torch::stable::contiguous(t);
     describe(found.owner, axes, found);
   }
+  return found;
+}
+
+RowsOf rows_like(const Tensor& t, const RowsOf& like, int64_t axes, Dtype dtype) {
+  const RowsOf found = rows_of(t, axes);
+  STD_TORCH_CHECK(found.rows.dtype == dtype && found.count == like.count &&
+                      found.width == like.width,
+                  "normkit: a gradient must have the shape and dtype of what it belongs to");
   return found;
 }
 

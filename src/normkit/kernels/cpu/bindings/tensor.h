@@ -13,13 +13,10 @@ namespace normkit {
 
 using torch::stable::Tensor;
 
-inline Dtype dtype_of(const Tensor& t) {
-  int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
-  return Dtype(dtype);
-}
-
 inline bool is_half(Dtype dtype) { return dtype == Dtype::float16 || dtype == Dtype::bfloat16; }
+
+// Raises for a dtype that the kernels do not know.
+Dtype dtype_of(const Tensor& t);
 
 // An uninitialised contiguous tensor.
 Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef sizes, Dtype dtype);
@@ -37,6 +34,9 @@ struct RowsOf {
 
 // The last `axes` axes as one row.
 RowsOf rows_of(const Tensor& t, int64_t axes);
+
+// The same for a tensor that must have the rows of `like`, as dy has those of x.
+RowsOf rows_like(const Tensor& t, const RowsOf& like, int64_t axes, Dtype dtype);
 
 Pool pool();
 

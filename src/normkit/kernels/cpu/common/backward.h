@@ -20,8 +20,8 @@ struct Pull {
 };
 
 template <class C, bool Center, class T, class Y>
-NORMKIT_ONCE void rescued_backward(const T* x, const Y* dy, const T* dh, T* dx, C* total, Gain<C> by,
-                             Shares<C> shares, const Norm& norm) {
+NORMKIT_ONCE void rescued_backward(const T* x, const Y* dy, const T* dh, T* dx, C* total,
+                                   Gain<C> by, Shares<C> shares, const Norm& norm) {
   const Rescued r = rescue<Center>(x, norm);
   const auto g = [&](int64_t i) {
     return double(widened(dy[i])) * (by.gain == nullptr ? 1.0 : double(by.gain[i]));
@@ -71,8 +71,9 @@ inline Pull<C> pull_of(const T* x, const Y* dy, const Moments<C>& m, Gain<C> by,
 
 // The gradient of a row goes to dx; to `total` in C where it is worked on further.
 template <class C, bool Center, class T, class Y>
-inline void backward_row(const T* x, const T* next, const Y* dy, const Y* next_dy, const T* dh, T* dx, C* total, Gain<C> by,
-                         Shares<C> shares, const Norm& norm, Helpers helpers) {
+inline void backward_row(const T* x, const T* next, const Y* dy, const Y* next_dy, const T* dh,
+                         T* dx, C* total, Gain<C> by, Shares<C> shares, const Norm& norm,
+                         Helpers helpers) {
   const Moments<C> m = moments<C, Center>(x, next, norm, helpers);
   Pull<C> pull = {};
   if (m.in_range) pull = pull_of<C, Center>(x, dy, m, by, shares, norm, helpers);

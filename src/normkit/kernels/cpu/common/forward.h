@@ -33,7 +33,8 @@ NORMKIT_ONCE void rescued_forward(const T* x, Y* y, Gain<C> by, const Norm& norm
 }
 
 template <class C, bool Center, class T, class Y>
-inline void forward_row(const T* x, const T* next, Y* y, Gain<C> by, const Norm& norm, Helpers helpers) {
+inline void forward_row(const T* x, const T* next, Y* y, Gain<C> by, const Norm& norm,
+                        Helpers helpers) {
   const Moments<C> m = moments<C, Center>(x, next, norm, helpers);
   if (!m.in_range) return rescued_forward<C, Center>(x, y, by, norm);
   const Standardise<C, Center> standardise(m);

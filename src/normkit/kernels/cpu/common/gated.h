@@ -36,7 +36,9 @@ NORMKIT_ONCE RescuedGate::RescuedGate(const C* x, const C* gate, const Gating& b
     const int above = exponent_of_largest(x, N) + exponent_of_largest(u.data, N) - 500;
     shift = above > 0 ? above : 0;
   }
-  for (int64_t i = 0; i < N; ++i) u.data[i] = by.before ? std::ldexp(x[i], -shift) * u.data[i] : x[i];
+  for (int64_t i = 0; i < N; ++i) {
+    u.data[i] = by.before ? std::ldexp(x[i], -shift) * u.data[i] : x[i];
+  }
   Norm scaled = norm;
   scaled.eps = std::ldexp(norm.eps, -2 * shift);
   if (norm.eps > 0) scaled.eps = std::fmax(scaled.eps, DBL_MIN);  // see rescue.h

@@ -40,7 +40,8 @@ struct Scratch {
 
   explicit Scratch(int64_t count)
       : data(count == 0 ? nullptr
-                        : static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 64) / 64 * 64))) {
+                        : static_cast<T*>(
+                              std::aligned_alloc(64, (count * sizeof(T) + 64) / 64 * 64))) {
     if (data == nullptr && count != 0) std::abort();
   }
   ~Scratch() { std::free(data); }

@@ -1,14 +1,14 @@
-// Tensors of channels: (B, C, R) for samples, channels and positions, at any strides.
+// Tensors of channels: (B, C, R) for samples, channels and positions, which lie side by side.
 #pragma once
 #include "norm.h"
 
 namespace normkit {
 
-// Element (b, c, r) lies at data[b * batch + c * channel + r * position].
+// Element (b, c, r) lies at data[b * batch + c * channel + r].
 struct Planes {
   const void* data;
   Dtype dtype;
-  int64_t batch, channel, position;
+  int64_t batch, channel;
 };
 
 // LayerNorm over the channels at each position of x, whose positions lie side by side; y and dx

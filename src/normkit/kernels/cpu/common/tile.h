@@ -63,7 +63,8 @@ inline void pack(const T* from, int64_t stride, int64_t channels, int64_t count,
     if (i == count) continue;
     for (int a = 0; a < lanes; a += width) store(to + a, Vec<C>::all(0), Full{});
     const T* rest = from + i;
-    vectors<C>(0, count - i, [=](int64_t j, auto n) { store(to + j, load<C>(rest + j, n), Full{}); });
+    vectors<C>(0, count - i,
+               [=](int64_t j, auto n) { store(to + j, load<C>(rest + j, n), Full{}); });
   }
 }
 

@@ -132,7 +132,8 @@ struct Worker {
 #pragma GCC unroll 8
       for (int a = 0; a < kVectors<C>; ++a) step(terms[a], s, a * width, Full{});
     }
-    vectors<C>(0, count - s * lanes, [&](int64_t i, auto n) { step(terms[i / width], s, int(i), n); });
+    vectors<C>(0, count - s * lanes,
+               [&](int64_t i, auto n) { step(terms[i / width], s, int(i), n); });
     if (sums == nullptr) return;
     for (int k = 0; k < 2; ++k) {
       double total = 0;
@@ -156,8 +157,9 @@ struct Worker {
       if (in_range[i]) continue;
       gather(at<T>(call.x, place) + i, call.x.channel, channels, xs.data);
       gather(at<T>(call.dy, place) + i, call.dy.channel, channels, dys.data);
-      rescued_backward<C, true, T, T>(xs.data, dys.data, nullptr, dxs.data, nullptr, {gain, nullptr},
-                                      {shares.data, shares.data + channels}, call.norm);
+      rescued_backward<C, true, T, T>(xs.data, dys.data, nullptr, dxs.data, nullptr,
+                                      {gain, nullptr}, {shares.data, shares.data + channels},
+                                      call.norm);
       if (call.dx != nullptr) scatter(dxs.data, channels, dx_at(place) + i, call.R);
     }
     for (int64_t c = 0; c < 2 * channels; ++c) sums[c] += shares.data[c];
@@ -174,7 +176,8 @@ inline void all_tiles(const ChannelBackward& call) {
     const Worker<C, T> worker(call, tiling);
     std::memset(sums.data + begin * 2 * channels, 0, (end - begin) * 2 * channels * sizeof(double));
     for (int64_t g = begin; g < end; ++g) {
-      worker.tiles(g * kTiles, smaller(tiling.count, (g + 1) * kTiles), sums.data + g * 2 * channels);
+      worker.tiles(g * kTiles, smaller(tiling.count, (g + 1) * kTiles),
+                   sums.data + g * 2 * channels);
     }
   });
   double* const to[2] = {call.dgain, call.dbias};

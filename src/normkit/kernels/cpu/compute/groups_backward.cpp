@@ -1,7 +1,7 @@
 // GroupNorm, InstanceNorm, BatchNorm, backward: a group after the other.
 //
-// dx = (g - mean(g) - x_hat * mean(g * x_hat)) * inverse, g = dy * gain; the two means are sums over
-// segments, and these are the shares of a sample in the gradients of gain and bias.
+// dx = (g - mean(g) - x_hat * mean(g * x_hat)) * inverse, g = dy * gain; the two means are sums
+// over segments, and these are the shares of a sample in the gradients of gain and bias.
 #include "table.h"
 
 #include "../common/backward.h"
@@ -66,7 +66,8 @@ struct Work {
       const Standardise<C, true> standardise(m.in);
       row_sums<C, 2>(run.end - run.begin, nullptr, [=](Terms<C, 2>& to, int64_t i, auto n) {
         const Vec<C> g = load<C>(dy + i, n);
-        const Vec<C> x_hat = only(standardise(load<C>(x + i, n)), n);  // beyond a tail, 0 * infinity
+        // Beyond a tail x counts as 0: 0 * infinity would be NaN.
+        const Vec<C> x_hat = only(standardise(load<C>(x + i, n)), n);
         to.sum[0] = fma(g, x_hat, to.sum[0]);
         to.sum[1] = to.sum[1] + g;
       }, sums);
@@ -106,8 +107,8 @@ struct Work {
       return;
     }
     const Standardise<C, true> standardise(m.in);
-    const Vec<C> by = Vec<C>::all(gain), mean_g = Vec<C>::all(C(mean)), pull = Vec<C>::all(C(slope)),
-                 inverse = Vec<C>::all(m.in.inverse);
+    const Vec<C> by = Vec<C>::all(gain), mean_g = Vec<C>::all(C(mean)),
+                 pull = Vec<C>::all(C(slope)), inverse = Vec<C>::all(m.in.inverse);
     vectors<C>(run.begin, run.end, [=](int64_t i, auto n) {
       const Vec<C> x_hat = standardise(load<C>(x + i, n));
       const Vec<C> g = load<C>(dy + i, n) * by - mean_g;

@@ -12,7 +12,8 @@ template <class C, class T>
 inline void write_run(const GroupsForward& call, const GroupMoments<C>& m, Segment s, Run run) {
   const T* x = at<T>(call.x, s);
   T* y = at<T>(call.y, call.groups, s);
-  const C gain = of_channel<C>(call.affine.gain, s.c, 1), bias = of_channel<C>(call.affine.bias, s.c, 0);
+  const C gain = of_channel<C>(call.affine.gain, s.c, 1);
+  const C bias = of_channel<C>(call.affine.bias, s.c, 0);
   if (!m.in.in_range) {
     for (int64_t i = run.begin; i < run.end; ++i) {
       y[i] = narrowed<T>(m.rescued(x[i]) * gain + bias);
