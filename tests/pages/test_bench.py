@@ -140,6 +140,12 @@ def test_picture() -> None:
         assert words in svg
 
 
+def test_the_same_picture_each_time() -> None:
+    """Whatever the process has drawn before."""
+    assert picture(record(times=SWEEP)) == picture(record(times=SWEEP))
+    assert 'id="clip1"' in picture(record(times=SWEEP))
+
+
 def test_panels_stand_in_the_order_of_the_rows() -> None:
     """64 rows before 4096, where the alphabet has them the other way round."""
     svg = picture(record(times=SWEEP))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from normkit.pages.intervals import interval_chart
+from normkit.pages.pictures import svg_of
 from normkit.pages.records import Axes, Chart, Details, Page, Reference, Table
 
 Row = Mapping[str, Any]
@@ -114,9 +114,7 @@ def picture(record: Row) -> str:
     rows = [row for group in _groups(record["times"]).values() for row in group]
     what = f"{rows[0]['mode'].replace('_', ' + ')}, {rows[0]['dtype']}"
     title = f"Speed as a fraction of the memory limit ({what})"
-    drawn = io.StringIO()
-    limit_chart(rows, name="bench", title=title).spec.save(drawn, format="svg")
-    return drawn.getvalue()
+    return svg_of(limit_chart(rows, name="bench", title=title).spec)
 
 
 def _size(row: Row, axis: int) -> int:

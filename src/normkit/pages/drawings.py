@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import altair as alt
 from normkit.pages import style
 from normkit.pages.diagram import diagram_chart
 from normkit.pages.grid import grid_chart
+from normkit.pages.pictures import svg_of
 from normkit.pages.records import refuse
 
 KINDS = {"tensor": ("cells", grid_chart), "diagram": ("tracks", diagram_chart)}
@@ -32,9 +32,7 @@ def draw(title: str, drawings: Sequence[Mapping[str, Any]]) -> str:
     charts = [_chart(drawing) for drawing in drawings]
     words = alt.TitleParams(text=title, anchor="start", color=style.INK, fontSize=18)
     whole = alt.vconcat(*charts, spacing=26).properties(title=words, config=style.LOOK)
-    found = io.StringIO()
-    whole.save(found, format="svg")
-    return found.getvalue()
+    return svg_of(whole)
 
 
 def _chart(drawing: Mapping[str, Any]) -> alt.LayerChart:
